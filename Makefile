@@ -16,7 +16,7 @@ SPREAD := $(if $(filter 1,$(WORKERS)),,--numprocesses $(WORKERS) --dist workstea
 # Compiled modules and tests are kept between runs: collecting the tests is three times as fast then.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv train test soak records judge fuzz check types changed-types fast format index engines proto walk tutorial bench bench-tensor bench-nets profile documents array-api test-oldest
+.PHONY: help venv train test soak records judge fuzz check types changed-types fast format index engines proto walk tutorial bench bench-tensor bench-nets bench-ops profile documents array-api test-oldest
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST)
@@ -101,6 +101,10 @@ judge: venv  ## Judge random layers and chains on all engines against float64: L
 
 bench-nets: venv  ## Time executors of nets: cost of an operator, branches, GoogLeNet, copies beside compute; QUICK=1, ONLY="..."
 	$(BIN)/python -m benchmarks.nets $(ONLY) $(if $(QUICK),--quick) $(if $(PEERS_PYTHON),--peers-python "$(PEERS_PYTHON)")
+
+bench-ops: venv  ## Time each operator beside PyTorch's, sorted by ratio; QUICK=1, CPU=1 on a busy machine, ONLY="pooling Softmax", PEERS_PYTHON=
+	$(BIN)/python -m benchmarks.operators $(ONLY) $(if $(QUICK),--quick) $(if $(CPU),--cpu) $(if $(THREADS),--threads $(THREADS)) \
+		$(if $(PEERS_PYTHON),--peers-python "$(PEERS_PYTHON)")
 
 profile: venv  ## Profile GoogLeNet for docs/profile and draw its pictures anew
 	$(BIN)/python -m tools.draw_profile

@@ -49,6 +49,7 @@ LONG = {
     "make bench": "make bench QUICK=1 NETS=lenet-1 CONTENDERS=tazza",
     "make bench-tensor": "make bench-tensor QUICK=1 ONLY=lazy",
     "make bench-nets": "make bench-nets QUICK=1 ONLY=overhead",
+    "make bench-ops": "make bench-ops QUICK=1 ONLY=pooling",
     "make profile": "make profile",
     "make walk": "make walk",
     "make tutorial": "make tutorial",

@@ -16,6 +16,7 @@ Source: recorded runs of Caffe2 1.8.1 with fixed seeds.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ from tazza.errors import FormatError
 
 _WORDS = 624
 """Of the state of a twister, without its position in them."""
+_BLOCK = 1 << 14
+"""Numbers that are mapped at a time: what lies between output and number stays in the caches."""
 _TURN = np.float64(np.float32(2 * np.pi))
 
 
@@ -75,28 +78,44 @@ class Generator:
 
     def uniform(self, count: int, low: float = 0.0, high: float = 1.0) -> NDArray[np.float32]:
         """Return `count` float32 numbers, uniform in [low, high)."""
-        u = (self.raw(count) & np.uint32(0xFFFFFF)).astype(np.float32) * np.float32(2.0**-24)
-        return u * np.float32(np.float32(high) - np.float32(low)) + np.float32(low)
+        found = np.empty(count, np.float32)
+        for block in _blocks(found):
+            block[...] = self.raw(block.size).view(np.int32) & 0xFFFFFF  # signed ones become floats faster
+            block *= np.float32(2.0**-24)
+            block *= np.float32(np.float32(high) - np.float32(low))
+            block += np.float32(low)
+        return found
 
     def gaussian(self, count: int, mean: float = 0.0, std: float = 1.0) -> NDArray[np.float32]:
         """Return `count` float32 numbers from N(mean, std**2); the second half of a pair is kept for the next call."""
         kept = self._half_pair
         pairs = (max(count - kept.size, 0) + 1) // 2
-        z = np.concatenate([kept, self._pairs(pairs)])
-        self._half_pair = z[count:]
-        return z[:count] * np.float32(std) + np.float32(mean)
+        z = np.empty(kept.size + 2 * pairs, np.float32)
+        z[: kept.size] = kept
+        for block in _blocks(z[kept.size :]):
+            self._pairs(block.reshape(-1, 2))
+        self._half_pair = z[count:].copy()
+        z *= np.float32(std)
+        z += np.float32(mean)
+        return z[:count]
 
-    def _pairs(self, count: int) -> NDArray[np.float32]:
-        """Return the 2 * count standard normal numbers of `count` pairs (Box, Muller 1958)."""
-        u, v = self.uniform(2 * count).astype(np.float64).reshape(-1, 2).T
+    def _pairs(self, z: NDArray[np.float32]) -> None:
+        """Fill `z` (count, 2) with the standard normal numbers of `count` pairs (Box, Muller 1958)."""
+        u, v = np.ascontiguousarray(self.uniform(z.size).reshape(-1, 2).T, np.float64)
         radius = np.sqrt(-2.0 * np.log(1.0 - v)).astype(np.float32).astype(np.float64)
         angle = (_TURN * u).astype(np.float32).astype(np.float64)
-        return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).astype(np.float32).reshape(-1)
+        z[:, 0] = radius * np.cos(angle)
+        z[:, 1] = radius * np.sin(angle)
 
     def integers(self, count: int, low: int, high: int, dtype: Any = np.int32) -> NDArray[Any]:
         """Return `count` integers in [low, high], both included; high - low < 2**32."""
-        span = np.uint64(high - low + 1)
-        return ((self.raw(count).astype(np.uint64) % span).astype(np.int64) + low).astype(dtype)
+        found, span = np.empty(count, dtype), high - low + 1
+        for block in _blocks(found):
+            r = self.raw(block.size)
+            if span < 2**32:
+                r -= r // np.uint32(span) * np.uint32(span)  # the remainder; NumPy divides by one number fast
+            np.add(r, low, out=block, dtype=np.int64, casting="unsafe")
+        return found
 
     def bernoulli(self, count: int, probability: float) -> NDArray[np.bool_]:
         """Return `count` booleans that are True with `probability`."""
@@ -110,3 +129,9 @@ class Generator:
             ties = np.flatnonzero(high == np.uint32(upper))
             found[ties] = words[1::2][ties] < np.uint32(lower)
         return found
+
+
+def _blocks(numbers: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Yield the parts of an array that are drawn at a time; an even number of them but for the last."""
+    for start in range(0, numbers.size, _BLOCK):
+        yield numbers[start : start + _BLOCK]

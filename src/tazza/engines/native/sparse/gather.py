@@ -1,93 +1,227 @@
-"""BatchGather and its gradient: parts of each outer place, copied or added up in the order of indices.
+"""Gather, BatchGather, BatchPermutation and gradients: parts of each outer place, copied or added up by indices.
 
-Threads share the outer places: no element is written by two. All indices are looked at before anything is read.
+What is copied is shared by its parts, what is added up by outer places: no element is written by two threads, and sums
+are those of the order of indices. All indices are looked at before anything is read.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import cast
 
 from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
-from tazza.codegen.emit import Lines
+from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.kernel import threads_for
-from tazza.codegen.loop import count_loop, lanes_of, store, sweep
-from tazza.codegen.rows import FIRST, D, each_row, element, finish_status, index_at, row_at, stop_if
+from tazza.codegen.loop import count_loop, lanes_of, load, store, sweep
+from tazza.codegen.rows import FIRST, D, each_row, element, finish_status, index_at, stop_if
 from tazza.device import Context
 from tazza.engines.native import SOURCES
 from tazza.operator import Launch, Operands, OpView, Spec, Unsupported, launcher
+from tazza.ops.shape.batch_permutation import BATCH_PERMUTATION, BATCH_PERMUTATION_GRADIENT
 from tazza.ops.sparse.gather import BATCH_GATHER_GRADIENT, axis_of, gathers, places
+from tazza.ops.sparse.segment import check_rows
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, TensorSpec
 
 FLOAT = DataType.FLOAT
-TAKEN, PARTS, INDICES, SOURCE, TARGET = range(FIRST, FIRST + 5)
-"""Words behind N = A outer places, D = B elements of a part, and the status: I, V, and addresses."""
+OUTER, TAKEN, PARTS, INDICES, SOURCE, TARGET = range(FIRST, FIRST + 6)
+"""Words behind N rows that threads share, D = B elements of a part, and the status: A, I, V, and addresses."""
+VECTORS = {4: FLOAT, 8: DataType.DOUBLE}
+"""By the bytes of an element, as what whole vectors of them are copied; what is not among them is copied one by one."""
+AHEAD, LINE_BYTES, LINES_AHEAD = 8, 64, 4
+"""How many parts before its turn one is asked for, and how much of it."""
 
 
-def write_gather(lines: Lines, bits: int, *, adds: bool) -> None:
-    """Write target[a, i] = source[a, index i], or target[a, index i] += source[a, i] from zeros."""
-    v = lanes_of(lines)
-    width, taken, parts = (lines.load_word("%block", word) for word in (D, TAKEN, PARTS))
-    indices, source, target = (lines.load_pointer("%block", word) for word in (INDICES, SOURCE, TARGET))
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What tells kernels apart: the bits of an index, the bytes of an element, what indices say.
 
-    def look(i: str) -> None:
-        stop_if(lines, lines.let(f"icmp uge i64 {index_at(lines, indices, i, bits)}, {parts}"))  # -1 is too large
+    With `wraps` those below 0 count from behind, with `matched` each outer place has indices of its own.
+    """
 
-    written = lines.let(f"mul i64 {parts if adds else taken}, {width}")
-    read = lines.let(f"mul i64 {taken if adds else parts}, {width}")
+    bits: int
+    itemsize: int
+    wraps: bool = False
+    matched: bool = False
+
+
+class _Parts:
+    """The words of a kernel's block, and where parts lie."""
+
+    def __init__(self, lines: Lines, form: Form) -> None:
+        self.lines, self.form = lines, form
+        self.width, self.taken, self.parts = (lines.load_word("%block", word) for word in (D, TAKEN, PARTS))
+        self.indices, self.source, self.target = (
+            lines.load_pointer("%block", word) for word in (INDICES, SOURCE, TARGET)
+        )
+
+    def place(self, i: str) -> str:
+        """Return the part that index i picks, from the front."""
+        found = index_at(self.lines, self.indices, i, self.form.bits)
+        if not self.form.wraps:
+            return found
+        behind = self.lines.let(f"add i64 {found}, {self.parts}")
+        below = self.lines.let(f"icmp slt i64 {found}, 0")
+        return self.lines.let(f"select i1 {below}, i64 {behind}, i64 {found}")
+
+    def index(self, a: str, i: str) -> str:
+        """Return the number of the index that outer place `a` has for i."""
+        return self.within(a, self.taken, i) if self.form.matched else i
+
+    def look(self) -> None:
+        """Leave a status and all that follows, where an index is that of no part."""
+        lines, count = self.lines, self.taken
+        if self.form.matched:
+            count = lines.let(f"mul i64 {lines.load_word('%block', OUTER)}, {count}")
+
+        def one(i: str) -> None:  # unsigned: -1 is too large
+            stop_if(lines, lines.let(f"icmp uge i64 {self.place(i)}, {self.parts}"))
+
+        count_loop(lines, "0", count, one)
+
+    def at(self, pointer: str, place: str) -> str:
+        """Return the address of a part, of all outer places one behind the other."""
+        nbytes = self.lines.let(f"mul i64 {self.width}, {self.form.itemsize}")
+        return element(self.lines, pointer, self.lines.let(f"mul i64 {place}, {nbytes}"), "i8")
+
+    def within(self, a: str, count: str, place: str) -> str:
+        """Return the number of a part of outer place `a`, each of which has `count`."""
+        return self.lines.let(f"add i64 {self.lines.let(f'mul i64 {a}, {count}')}, {place}")
+
+
+def write_copy(lines: Lines, form: Form) -> None:
+    """Write target[a, i] = source[a, index i]."""
+    parts = _Parts(lines, form)
+    parts.look()
+
+    def part(n: str) -> None:
+        a = lines.let(f"udiv i64 {n}, {parts.taken}")
+        i = lines.let(f"sub i64 {n}, {lines.let(f'mul i64 {a}, {parts.taken}')}")
+        lines.declare("i64 @llvm.smin.i64(i64, i64)")
+        later, last = lines.let(f"add i64 {i}, {AHEAD}"), lines.let(f"sub i64 {parts.taken}, 1")
+        soon = parts.place(parts.index(a, lines.let(f"call i64 @llvm.smin.i64(i64 {later}, i64 {last})")))
+        asked = parts.at(parts.source, parts.within(a, parts.parts, soon))
+        for line in range(LINES_AHEAD):
+            lines.prefetch(asked, line * LINE_BYTES)
+        x = parts.at(parts.source, parts.within(a, parts.parts, parts.place(parts.index(a, i))))
+        _copy(parts, x, parts.at(parts.target, n))
+
+    each_row(lines, part)
+
+
+def _copy(parts: _Parts, x: str, y: str) -> None:
+    """Write the elements of a part."""
+    lines, dtype = parts.lines, VECTORS.get(parts.form.itemsize)
+    if dtype is None:
+        kind = f"i{8 * parts.form.itemsize}"
+
+        def one(k: str) -> None:
+            value = lines.let(f"load {kind}, ptr {element(lines, x, k, kind)}")
+            lines.do(f"store {kind} {value}, ptr {element(lines, y, k, kind)}")
+
+        count_loop(lines, "0", parts.width, one)
+        return
+    v = lanes_of(lines, 8 * parts.form.itemsize)
+
+    def some(k: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+        del carried
+        store(v, dtype, load(v, dtype, x, k, mask), y, k, mask)
+        return ()
+
+    sweep(v, "0", parts.width, some)
+
+
+def write_sums(lines: Lines, form: Form) -> None:
+    """Write target[a, index i] += source[a, i], from zeros."""
+    parts, v = _Parts(lines, form), lanes_of(lines)
+    parts.look()
+    written = lines.let(f"mul i64 {parts.parts}, {parts.width}")
 
     def outer(a: str) -> None:
-        from_, to = row_at(lines, source, a, read), row_at(lines, target, a, written)
-
-        def zero(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            del carried
-            store(v, FLOAT, v.constant(0.0), to, i, mask)
-            return ()
+        start = parts.at(parts.target, lines.let(f"mul i64 {a}, {parts.parts}"))
+        _zeros(v, start, written)
 
         def part(i: str) -> None:
-            place = index_at(lines, indices, i, bits)
-            x, y = (row_at(lines, from_, i, width), row_at(lines, to, place, width))
-            if not adds:
-                x, y = row_at(lines, from_, place, width), row_at(lines, to, i, width)
+            x = parts.at(parts.source, parts.within(a, parts.taken, i))
+            y = parts.at(start, parts.place(parts.index(a, i)))
 
-            def elements(n: str) -> None:
-                value = lines.let(f"load float, ptr {element(lines, x, n)}")
-                if adds:
-                    before = lines.let(f"load float, ptr {element(lines, y, n)}")
-                    value = lines.let(f"fadd float {before}, {value}")
-                lines.do(f"store float {value}, ptr {element(lines, y, n)}")
+            def some(k: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+                del carried
+                store(v, FLOAT, v.add(load(v, FLOAT, y, k, mask), load(v, FLOAT, x, k, mask)), y, k, mask)
+                return ()
 
-            count_loop(lines, "0", width, elements)
+            sweep(v, "0", parts.width, some)
 
-        if adds:
-            sweep(v, "0", written, zero)
-        count_loop(lines, "0", taken, part)
+        count_loop(lines, "0", parts.taken, part)
 
-    count_loop(lines, "0", taken, look)
     each_row(lines, outer)
 
 
-def _prepare(op: OpView, specs: dict[str, TensorSpec], source: str, target: str) -> Launch | Unsupported:
-    DATA, own = specs["DATA"], specs["INDICES"]
-    if op.match_outer:
-        return Unsupported("each outer place has indices of its own")
-    if DATA.dtype is not FLOAT:
-        return Unsupported(f"it moves float32, not {DATA.dtype.label}")
+def _zeros(v: Lanes, start: str, count: str) -> None:
+    def zero(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+        del carried
+        store(v, FLOAT, v.constant(0.0), start, i, mask)
+        return ()
+
+    sweep(v, "0", count, zero)
+
+
+def _copies(extents: tuple[int, int, int], form: Form, indices: TensorSpec, slots: Sequence[Slot]) -> BlockLaunch:
+    """Return the launch of a copy; `extents` are A, V and B, `slots` indices, source and target."""
+    A, V, B = extents
+    taken = _taken(extents, form, indices) if V else 0  # nothing is taken from nothing, however often
+    address = SOURCES.compiled(f"gather {form}", lambda lines: write_copy(lines, form), finish_status)
+    threads = threads_for(thread_count(), A * taken, 0, 2.0 * form.itemsize * B)
+    return BlockLaunch(address, (threads, A * taken, B, 0, A, taken, V, *slots))
+
+
+def _sums(extents: tuple[int, int, int], form: Form, indices: TensorSpec, slots: Sequence[Slot]) -> BlockLaunch:
+    """Return the launch of sums; as `_copies`."""
+    A, V, B = extents
+    taken = _taken(extents, form, indices)
+    address = SOURCES.compiled(f"gather sums {form}", lambda lines: write_sums(lines, form), finish_status)
+    threads = max(1, min(A, threads_for(thread_count(), A * max(taken, V), B, 12.0 * B)))
+    return BlockLaunch(address, (threads, A, B, 0, A, taken, V, *slots))
+
+
+def _taken(extents: tuple[int, int, int], form: Form, indices: TensorSpec) -> int:
+    """Return I."""
+    return indices.size // max(1, extents[0]) if form.matched else indices.size
+
+
+def _slots(*letters: str) -> list[Slot]:
+    return [Slot(letter) for letter in letters]
+
+
+def _gathered(op: OpView, specs: dict[str, TensorSpec], *, wraps: bool = False) -> Launch | Unsupported:
+    """Return the launch of a Gather, or of the gradient of one."""
+    DATA, own, adds = specs["DATA"], specs["INDICES"], "dOUTPUT" in specs
+    if DATA.dtype is not FLOAT if adds else DATA.dtype is DataType.STRING:
+        return Unsupported(f"it {'adds up float32' if adds else 'moves numbers'}, not {DATA.dtype.label}")
     axis = axis_of(op, len(DATA.shape))
-    A, V, B = math.prod(DATA.shape[:axis]), DATA.shape[axis], math.prod(DATA.shape[axis + 1 :])
-    bits, adds = 8 * own.dtype.itemsize, target == "dDATA"
-    address = SOURCES.compiled(
-        f"gather {bits} {adds}", lambda lines: write_gather(lines, bits, adds=adds), finish_status
+    extents = math.prod(DATA.shape[:axis]), DATA.shape[axis], math.prod(DATA.shape[axis + 1 :])
+    form = Form(8 * own.dtype.itemsize, DATA.dtype.itemsize, wraps, op.match_outer)
+    made = (
+        _sums(extents, form, own, _slots("INDICES", "dOUTPUT", "dDATA"))
+        if adds
+        else _copies(extents, form, own, _slots("INDICES", "DATA", "OUTPUT"))
     )
-    threads = threads_for(thread_count(), A * max(own.size, V if adds else 0), B, 12.0 * B)
 
     def check(operands: Operands) -> None:
-        places(op, operands["INDICES"].array, V, wraps=False)
+        places(op, operands["INDICES"].array, extents[1], wraps=wraps)
 
-    words = (threads, A, B, 0, own.size, V, Slot("INDICES"), Slot(source), Slot(target))
-    return BlockLaunch(address, words, check=check)
+    return replace(made, check=check)
+
+
+@launcher(gathers["Gather"], engine="native", accepts=accepts_rows)
+def prepare_gather(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch | Unsupported:
+    """Compile the copy; along axis 0 indices below 0 count from behind."""
+    del context, outputs
+    return _gathered(op, _named(op, inputs), wraps=op.axis == 0)
 
 
 @launcher(gathers["BatchGather"], engine="native", accepts=accepts_rows)
@@ -96,7 +230,7 @@ def prepare_batch_gather(
 ) -> Launch | Unsupported:
     """Compile the copy."""
     del context, outputs
-    return _prepare(op, _named(op, inputs), "DATA", "OUTPUT")
+    return _gathered(op, _named(op, inputs))
 
 
 @launcher(BATCH_GATHER_GRADIENT, engine="native", accepts=accepts_rows)
@@ -105,7 +239,45 @@ def prepare_batch_gather_gradient(
 ) -> Launch | Unsupported:
     """Compile the sums."""
     del context, outputs
-    return _prepare(op, _named(op, inputs), "dOUTPUT", "dDATA")
+    return _gathered(op, _named(op, inputs))
+
+
+def _permuted(op: OpView, rows: TensorSpec, indices: TensorSpec, *, adds: bool) -> Launch | Unsupported:
+    """Return the launch of a BatchPermutation, or of the gradient of one, over rows (N, *S)."""
+    if rows.dtype is not FLOAT and adds:
+        return Unsupported(f"it adds up float32, not {rows.dtype.label}")
+    extents = 1, rows.shape[0], math.prod(rows.shape[1:])
+    form = Form(8 * indices.dtype.itemsize, rows.dtype.itemsize)
+    made = (
+        _sums(extents, form, indices, _slots("indices", "dY", "dX"))
+        if adds
+        else _copies(extents, form, indices, _slots("indices", "X", "Y"))
+    )
+
+    def check(operands: Operands) -> None:
+        check_rows(op, operands["indices"].array, extents[1], "indices")
+
+    return replace(made, check=check)
+
+
+@launcher(BATCH_PERMUTATION, engine="native", accepts=accepts_rows)
+def prepare_batch_permutation(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch | Unsupported:
+    """Compile the copy."""
+    del context, outputs
+    X, indices = cast("Sequence[TensorSpec]", inputs)
+    return _permuted(op, X, indices, adds=False)
+
+
+@launcher(BATCH_PERMUTATION_GRADIENT, engine="native", accepts=accepts_rows)
+def prepare_batch_permutation_gradient(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch | Unsupported:
+    """Compile the sums."""
+    del context, outputs
+    indices, dY = cast("Sequence[TensorSpec]", inputs)
+    return _permuted(op, dY, indices, adds=True)
 
 
 def _named(op: OpView, inputs: Sequence[Spec]) -> dict[str, TensorSpec]:

@@ -1,0 +1,1 @@
+"""Each operator on its best engine beside the same operator of PyTorch eager."""

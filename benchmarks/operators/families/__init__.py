@@ -1,0 +1,1 @@
+"""Tables of operators, named after the folders of `tazza.ops`."""
