@@ -61,7 +61,7 @@ LONG = {
 """What takes longer than a minute, or compiles much, and how it is run at a small size."""
 
 ALL = {page: commands(page) for page in PAGES}
-ONCE = ("train",)
+ONCE = ("train", "quantize")
 """Commands that are not run a second time, into a reader that stops."""
 
 
@@ -71,7 +71,7 @@ def mention(command: str) -> bool:
     return (
         len(words) == 2
         and words[0].endswith("tazza")
-        and words[1] in ("show", "predict", "profile", "train", "migrate")
+        and words[1] in ("show", "predict", "profile", "train", "migrate", "quantize")
     )
 
 

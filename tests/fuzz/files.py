@@ -23,13 +23,13 @@ import tazza
 from tazza.array.safetensors import SafetensorsFile, save_safetensors
 from tazza.array.sparse.rows import row_slices
 from tazza.cli.history import History
-from tazza.cli.pictures import Pixels, read_images
 from tazza.cli.train_settings import TrainSettings
 from tazza.db import Mode, open_db
 from tazza.db.idx import read_idx
 from tazza.db.image_source import ImageDB, first_image_dims
 from tazza.errors import TazzaError
 from tazza.graph.text import parse_net
+from tazza.interop.pictures import Pixels, read_images
 from tazza.interop.predictor_file import PredictorFile
 from tazza.models.training import TrainingStep
 from tazza.nets.plan import search

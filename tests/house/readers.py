@@ -16,7 +16,6 @@ import tazza
 from tazza.array.safetensors import load_safetensors
 from tazza.cli.history import History
 from tazza.cli.model_files import find_model
-from tazza.cli.pictures import Pixels, read_images
 from tazza.cli.profile import Request, made
 from tazza.cli.train import train_lenet
 from tazza.cli.train_settings import TrainSettings
@@ -30,6 +29,7 @@ from tazza.db.text import read_characters
 from tazza.device import Generator
 from tazza.interop import PredictorFile
 from tazza.interop.migration.source import read_script
+from tazza.interop.pictures import Pixels, read_images
 from tazza.models import Model
 from tazza.models.training import Trainer
 from tazza.nets.plan import search

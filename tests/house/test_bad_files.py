@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from tazza.cli.app import app
-from tazza.cli.pictures import Pixels, read_images
 from tazza.errors import TazzaError, UnavailableError
+from tazza.interop.pictures import Pixels, read_images
 from tests.house.bad_files import BAD, CONTENTS
 from tests.house.readers import READERS, Reader
 from tests.house.trees import nodes
@@ -117,7 +117,7 @@ READ_BY: dict[str, list[str]] = {
     "db/lmdb_pages.py": ["lmdb, read"],
     "db/image_source.py": ["data of a training"],
     "cli/history.py": ["history"],
-    "cli/pictures.py": ["array", "picture"],
+    "interop/pictures.py": ["array", "picture"],
     "cli/train_settings.py": ["settings", "training to resume", "settings of a text"],
     "db/text.py": ["text to learn from"],
     "db/sentences.py": ["corpus"],

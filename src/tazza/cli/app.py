@@ -253,8 +253,8 @@ def predict(
 ) -> None:
     """Print the most probable classes of images."""
     from tazza.cli.model_files import Loading, find_model
-    from tazza.cli.pictures import Pixels
     from tazza.cli.predict import predict as run
+    from tazza.interop.pictures import Pixels
 
     files = find_model(model, init_net, Loading(() if input is None else input, device, trust))
     run(files, inputs, top=top, pixels=Pixels(scale, size, invert))
@@ -338,6 +338,55 @@ def profile(
     loading = Loading(() if input is None else input, device, trust)
     request = Request(net, init_net, [] if shape is None else shape, batch, type, workers, loading)
     run(request, runs=runs, top=top, trace=trace, picture=picture)
+
+
+@app.command()
+def quantize(
+    model: Annotated[
+        Path, typer.Argument(help="predictor minidb, predict net, or folder with init_net.pb and predict_net.pb")
+    ],
+    data: Annotated[
+        Path,
+        typer.Option(
+            help="images to calibrate with: an LMDB, a minidb, a folder with IDX files or pictures, or one such file"
+        ),
+    ],
+    init_net: Annotated[
+        Path | None, typer.Option(help="net that makes the parameters. [default: init_net.pb beside MODEL]")
+    ] = None,
+    method: Annotated[str, typer.Option(help="min-max, percentile or entropy: how ranges are found")] = "min-max",
+    weights: Annotated[str, typer.Option(help="scales of filters: one a channel, or one a tensor")] = "channel",
+    keep: Annotated[
+        list[str] | None, typer.Option(help="NAME of an output whose operator stays float32; may be repeated")
+    ] = None,
+    least_db: Annotated[
+        float | None, typer.Option(help="keep the worst layers float32 until outputs have so much signal to error")
+    ] = None,
+    compare: Annotated[bool, typer.Option("--compare", help="tell what each layer loses, with a picture")] = False,
+    top: Annotated[int, typer.Option(help="layers to print", min=1)] = 20,
+    images: Annotated[int, typer.Option(help="images to take", min=1)] = 256,
+    batch_size: Annotated[int, typer.Option(help="images in a batch", min=1)] = 32,
+    scale: Annotated[float, typer.Option(help="what bytes are multiplied by")] = 1 / 256,
+    size: Annotated[int | None, typer.Option(help="scale pictures to this height and width", min=1)] = None,
+    invert: Annotated[bool, typer.Option("--invert", help="make black white, for dark ink on a light ground")] = False,
+    out: Annotated[Path, typer.Option(help="folder for both nets, table and picture")] = Path("out/int8"),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the nets that are in --out")] = False,
+    input: Inputs = None,
+    trust: Trust = False,
+) -> None:
+    """Make a net of bytes out of a float32 net, and tell what stays float32 and why.
+
+    Into --out go init_net.pb and predict_net.pb, with --compare or --least-db a table (comparison.csv) and a picture
+    (comparison.png) of what each layer loses. Compared is on the images that were calibrated with.
+    """
+    from tazza.cli.model_files import Loading, find_model
+    from tazza.cli.quantize import Data, Wish
+    from tazza.cli.quantize import quantize as run
+    from tazza.interop.pictures import Pixels
+
+    files = find_model(model, init_net, Loading(() if input is None else input, None, trust))
+    wish = Wish(method, weights, () if keep is None else keep, least_db, compare, top)
+    run(files, Data(data, images, batch_size, Pixels(scale, size, invert)), wish, out, overwrite=overwrite)
 
 
 @app.command()

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from tazza.cli.console import make_console, print_text
 from tazza.cli.model_files import ModelFiles
-from tazza.cli.pictures import Pixels, read_images
 from tazza.errors import ArgumentError, ShapeError
 from tazza.interop import Predictor
+from tazza.interop.pictures import Pixels, read_images
 from tazza.operator import find_schema
 from tazza.ops.nn.conv import CONVS
 from tazza.tensor import Tensor

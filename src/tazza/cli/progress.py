@@ -102,6 +102,39 @@ class Display:
         print_text(self._console, text)
 
 
+class Counted:
+    """How many of so many things are done, on a console; a `with` block takes the bar away at its end."""
+
+    def __init__(self, console: Console, what: str, total: int) -> None:
+        self._console, self._what, self._total = console, what, total
+        self._shown_at = time.monotonic()
+        self._bar: Progress | None = None
+        self._task = TaskID(0)
+        if console.is_terminal:
+            columns: list[Any] = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
+            self._bar = Progress(*columns, console=console, transient=True)
+            self._task = self._bar.add_task(what, total=total)
+
+    def __enter__(self) -> Self:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, done: int) -> None:
+        """Show that so many are done."""
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done)
+        elif time.monotonic() - self._shown_at > LINE_EVERY_S:
+            self._shown_at = time.monotonic()
+            print_text(self._console, f"{self._what} {done}/{self._total}")
+
+
 def diverged(losses: Sequence[float]) -> str | None:
     """Return what to say of a training whose loss is no lower at its end than at its beginning; None: it is lower.
 

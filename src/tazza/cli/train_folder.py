@@ -28,14 +28,7 @@ def check_folder(out: Path, results: Sequence[str], *, resume: bool, overwrite: 
     """
     if resume and overwrite:
         raise ArgumentError("--resume goes on with a training and --overwrite replaces it", hint="pass one")
-    make_folder(out)
-    try:
-        with TemporaryFile(dir=out):
-            pass  # a folder that cannot be written is found before anything else is done
-    except OSError as error:
-        raise FileError(
-            f"cannot write into the folder {shown(out)}: {error.strerror}", hint="name another folder with --out"
-        ) from error
+    make_writable(out)
     there = [name for name in results if kind_of(out / name) is not None]
     if resume and CHECKPOINT not in there and (there or kind_of(out / SETTINGS) is None):
         raise FileError(f"'{out}' has no checkpoint to go on from", hint="leave --resume out, or name another --out")
@@ -46,8 +39,24 @@ def check_folder(out: Path, results: Sequence[str], *, resume: bool, overwrite: 
         )
 
 
+def make_writable(out: Path) -> None:
+    """Make the folder; one that cannot be written is found before anything else is done.
+
+    Raises:
+        FileError: it cannot be made, or not be written.
+    """
+    make_folder(out)
+    try:
+        with TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise FileError(
+            f"cannot write into the folder {shown(out)}: {error.strerror}", hint="name another folder with --out"
+        ) from error
+
+
 def remove_results(out: Path, results: Sequence[str]) -> None:
-    """Remove what a former training left, so that nothing of it is taken for this one's.
+    """Remove what a former command left, so that nothing of it is taken for this one's.
 
     Raises:
         FileError: it cannot be removed.

@@ -1,59 +1,45 @@
 """Nets of bytes out of float32 nets that predict: what the numbers of a net range over, and its operators on bytes.
 
-    init_net, predict_net = quantize_nets(init_net, predict_net, batches)
+    init_net, predict_net = quantize_nets(init_net, predict_net, batches, method="entropy")
 
-Four steps, a file each: `unfold` gives every value a name of its own and folds batch normalization into convolutions,
-`calibrate` runs the net and watches its values, `rewrite` puts an operator on bytes in the place of each that has one.
+Steps, a file each: `unfold` gives every value a name of its own and folds batch normalization into convolutions,
+`calibrate` runs the net and counts its numbers (`histogram`), `method` makes ranges of that, `rewrite` puts an operator
+on bytes in the place of each that has one (`rules`). `compare` tells what each layer lost, `mend` leaves the worst ones
+in float32 until little enough is lost, and `examples` brings batches from files and databases.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from tazza.interop.int8 import rules
+from tazza.interop.int8.calibrate import Batch, calibrate
+from tazza.interop.int8.compare import Comparison, Row, compare, draw_comparison
+from tazza.interop.int8.examples import Examples, array_batches, file_examples
+from tazza.interop.int8.histogram import Histogram
+from tazza.interop.int8.mend import Mended, mend
+from tazza.interop.int8.method import METHODS, Range
+from tazza.interop.int8.quantize import Calibrated, Quantized, quantize_nets, watch_nets
+from tazza.interop.int8.rewrite import BYTES, WEIGHTS
 
-from tazza.interop.init_net import run_init_net
-from tazza.interop.int8.calibrate import METHODS, Range, calibrate
-from tazza.interop.int8.rewrite import Rewriting
-from tazza.interop.int8.unfold import folded, with_own_names
-from tazza.proto import NetDef
-from tazza.workspace import Workspace
-
-__all__ = ["METHODS", "Range", "calibrate", "quantize_nets"]
-
-
-def quantize_nets(
-    init_net: NetDef,
-    predict_net: NetDef,
-    batches: Iterable[Mapping[str, Any]],
-    *,
-    method: str = "min-max",
-    keep: Collection[str] = (),
-) -> tuple[NetDef, NetDef]:
-    """Return nets that compute in bytes what these compute in float32: an init net and a predict net.
-
-    Convolutions with what follows them, sums of two, poolings and fully connected layers get bytes; for all other
-    operators numbers become float32 again. Filters get a scale for each output channel.
-
-    Args:
-        init_net: makes the parameters.
-        predict_net: computes, in test mode.
-        batches: what the net may see, as arrays by input; a few hundred images say enough.
-        method: how values tell a range, one of `METHODS`: "min-max", or "percentile", which leaves out what is rare.
-        keep: outputs of operators that stay float32.
-
-    Raises:
-        TazzaError: a net does not run on the batches.
-        ArgumentError: no batches, or no such method.
-    """
-    workspace = Workspace()
-    try:
-        run_init_net(init_net, workspace, source=f"init net {init_net.name!r}")
-        net = with_own_names(predict_net)
-        seen = list(batches)
-        fed = {name for batch in seen for name in batch}
-        parameters = {name: workspace.fetch(name) for name in workspace.blob_names() if name not in fed}
-        net, parameters = folded(net, parameters)
-        ranges = calibrate(net, parameters, seen, method=method)
-        return Rewriting(net, parameters, ranges, keep).nets(init_net)
-    finally:
-        workspace.reset()
+__all__ = [
+    "BYTES",
+    "METHODS",
+    "WEIGHTS",
+    "Batch",
+    "Calibrated",
+    "Comparison",
+    "Examples",
+    "Histogram",
+    "Mended",
+    "Quantized",
+    "Range",
+    "Row",
+    "array_batches",
+    "calibrate",
+    "compare",
+    "draw_comparison",
+    "file_examples",
+    "mend",
+    "quantize_nets",
+    "rules",
+    "watch_nets",
+]

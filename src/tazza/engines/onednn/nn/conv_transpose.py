@@ -47,7 +47,7 @@ class Geometry:
         image = order.see(TensorSpec(X.shape, X.dtype)).dims[2:]
         sides = zip(image, window.stride, window.kernel, window.head, out, strict=True)
         tail = tuple((extent - 1) * s + k - head - (0 if n is None else n) for extent, s, k, head, n in sides)
-        return cls(window, tail, op.group, order)
+        return cls(window, tail, op.group if "group" in op.schema.args else 1, order)
 
     @property
     def obstacle(self) -> Unsupported | None:

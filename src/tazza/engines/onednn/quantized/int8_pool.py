@@ -13,7 +13,7 @@ from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.nn.pool import pool_numbers
 from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import Attributes, Eltwise, PostOp, describe
-from tazza.engines.onednn.quantized.scaled import meaning_of
+from tazza.engines.onednn.quantized.scaled import meaning_of, requantizing
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.nn.pool import clipped_pool_window, pool_window
 from tazza.ops.quantized.int8_pool import averages, int8_pool_relus, int8_pools, rectifies
@@ -54,10 +54,7 @@ def _padding(op: OpView, X: TensorSpec) -> Unsupported | None:
 
 def _post_ops(op: OpView, specs: dict[str, TensorSpec]) -> tuple[PostOp, ...]:
     before, after = meaning_of(specs["X"]), meaning_of(specs["Y"])
-    made: list[PostOp] = []
-    if before != after:
-        ratio = before.scale / after.scale
-        made.append(Eltwise("eltwise_linear", ratio, after.zero_point - ratio * before.zero_point))
+    made = list(requantizing(before, after))
     if rectifies(op) and after.zero_point > 0:  # else every byte stands for 0 or more
         made.append(Eltwise("eltwise_clip", max(after.zero_point, 0), 255))
     return tuple(made)

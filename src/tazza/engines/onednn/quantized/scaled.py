@@ -14,7 +14,7 @@ import numpy as np
 
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.launch import Numbers, Operand, PrimitiveLaunch
-from tazza.engines.onednn.primitive import Attributes, PostOp, describe, scale_argument, zero_point_argument
+from tazza.engines.onednn.primitive import Attributes, Eltwise, PostOp, describe, scale_argument, zero_point_argument
 from tazza.operator import Call, Launch, Operands, Unsupported
 from tazza.tensor import DataType, Layout, Opaque, PerChannel, PerTensor, Tensor, TensorSpec
 
@@ -53,6 +53,14 @@ class Scaling:
 def meaning_of(spec: TensorSpec) -> PerTensor:
     """Return the one scale and zero point of a blob."""
     return cast("PerTensor", spec.quantization)
+
+
+def requantizing(before: PerTensor, after: PerTensor) -> tuple[PostOp, ...]:
+    """Return the post-op that makes integers of one meaning those of another; none where they are the same."""
+    if before == after:
+        return ()
+    ratio = before.scale / after.scale
+    return (Eltwise("eltwise_linear", ratio, after.zero_point - ratio * before.zero_point),)
 
 
 @dataclass(frozen=True)

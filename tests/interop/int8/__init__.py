@@ -1,0 +1,1 @@
+"""Nets of bytes out of float32 nets."""
