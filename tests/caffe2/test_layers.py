@@ -126,6 +126,46 @@ def test_operators_are_layers_and_their_outputs_have_types(model: Any) -> None:
         _ = model.Nothing
 
 
+def test_outputs_are_called_by_one_name_or_are_a_record(model: Any) -> None:
+    """A record keeps its blobs and its types, whatever the operator makes, and each call gives a record of its own."""
+    x = model.input_feature_schema.x
+    named = model.Relu([x], "activated")
+    assert (str(named()), named.dtype) == ("Relu/activated", np.dtype((np.float32, (4,))))
+    again = model.StopGradient(x, x)
+    assert again is not x
+    assert (str(again()), again.dtype) == ("x", x.dtype)
+    pair = schema.NewRecord(model.net, schema.Struct(("v", schema.Scalar()), ("i", schema.Scalar(np.int32))))
+    both = model.TopK(x, pair, k=2, output_dtypes=np.float64)
+    assert [str(blob) for blob in both.field_blobs()] == ["v", "i"]
+    assert both.field_types() == pair.field_types()
+    with pytest.raises(AssertionError, match="not set"):
+        model.Relu(x, schema.Scalar())
+    model.output_schema = schema.Struct()
+    _, net = generate_training_nets_forward_only(model)
+    assert [(op.type, *op.output) for op in net.Proto().op] == [
+        ("Relu", "Relu/activated"),
+        ("StopGradient", "x"),
+        ("TopK", "v", "i"),
+    ]
+
+
+def test_what_a_net_is_for_has_tags(model: Any) -> None:
+    """A layer for training alone stands in no other net, and so for the others."""
+    nets: dict[str, Any] = {
+        "TRAIN": generate_training_nets_forward_only,
+        "EVAL": generate_eval_net,
+        "PREDICTION": generate_predict_net,
+    }
+    for kind in nets:
+        with Tags(getattr(Tags, f"{kind}_ONLY")):
+            model.Relu(model.input_feature_schema.x, kind)
+    model.output_schema = schema.Struct()
+    for kind, make in nets.items():
+        made = make(model)
+        net: Any = made[1] if kind == "TRAIN" else made
+        assert [op.output[0].rpartition("/")[2] for op in net.Proto().op] == [kind]
+
+
 def test_lists_of_numbers_have_keys_and_limits() -> None:
     limited = schema.Scalar(np.int64, core.BlobReference("keys"), schema.Metadata(6))
     for made in (schema.List(limited), schema.Map(limited, np.float32), schema.ListWithEvicted(limited)):

@@ -26,6 +26,7 @@ BUILDERS: dict[str, Any] = {
     "ws_nbytes_limit": 67108864,
     "enable_tensor_core": 1,
     "float16_compute": 0,
+    "exhaustive_search": 1,
     "freeze_bias": 1,
     "use_grad_hack": 1,
 }

@@ -75,6 +75,10 @@ def GetIndexFromGradientList(g_list: Sequence[Any], name: str) -> int | None:
 class IR:
     """Operators in order, with the versions of their blobs: what the backward pass goes through."""
 
+    IS_AUTO_GEN_SUM_OPS_TAG = "is_auto_gen_sum_ops"
+    ONLY_KEEP_IS_AUTO_GEN_SUM_OPS_TAG = "only_keep_is_auto_gen_sum_ops_tag"
+    AUTOGEN_GRAD_SUFFIX = "_autogen_grad"
+
     def __init__(self, operators: Iterable[OperatorDef]) -> None:
         """Number the versions."""
         self.ssa: list[OpSSA] = []

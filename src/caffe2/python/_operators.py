@@ -14,7 +14,6 @@ from caffe2.python import scope, utils
 from tazza.operator import SCHEMAS
 from tazza.proto import DeviceOption as DeviceOptionProto
 from tazza.proto import OperatorDef, TensorProto
-from tazza.tensor import DataType as TensorType
 
 if TYPE_CHECKING:
     from caffe2.python._net import Net
@@ -32,10 +31,7 @@ class DataType(metaclass=_ByName):
     """Numbers of element types, by the names in `TensorProto`."""
 
 
-for _name, _number in [
-    ("UNDEFINED", TensorProto.UNDEFINED),
-    *((one.name, one.proto) for one in TensorType if one.proto is not None),
-]:
+for _name, _number in TensorProto.DataType.items():
     setattr(DataType, _name, _number)
 
 
@@ -247,6 +243,8 @@ def CreateOperator(
     if option is not None:
         made.device_option.CopyFrom(option)
     if engine is not None:
+        if not isinstance(engine, (str, bytes)):
+            raise TypeError(f"engine of {operator_type} is the name of one, got {engine!r} of type {type(engine)}")
         made.engine = engine
     if debug_info is not None:
         made.debug_info = debug_info

@@ -22,11 +22,13 @@ REQUIRED: Any = object()
 
 BUILDER_ARGUMENTS = frozenset(
     {"order", "use_cudnn", "cudnn_exhaustive_search", "ws_nbytes_limit", "enable_tensor_core", "float16_compute"}
+    | {"exhaustive_search"}
     | {"freeze_bias", "use_grad_hack"}
 )
 """Arguments that Caffe2's builders put on operators, whether these read them or not: part of the format.
 
-Those of the first row are on every operator, the others on some of attention.
+Those of the first row are on every operator, that of the second on all kinds of convolution, the others on some of
+attention.
 """
 
 

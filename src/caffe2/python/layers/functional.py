@@ -19,18 +19,24 @@ class Functional(ModelLayer):
         self,
         model: Any,
         input_record: Any,
-        output_names_or_num: int | Sequence[str],
+        output_names_or_num: int | str | Sequence[str] | schema.Field,
         function: Callable[..., Any],
         name: str = "functional",
         output_dtypes: Any = None,
         tags: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Add a layer; types of outputs are inferred where they are not given."""
+        """Add a layer of one name, of several, or of as many outputs as a number says, or one that writes a record.
+
+        Types of outputs are inferred where they are not given; those of a record stay as they are.
+        """
         record = schema.as_record(input_record)
         super().__init__(model, name, record, tags=tags, **kwargs)
         self._function = function
         self._kwargs = kwargs
+        if isinstance(output_names_or_num, schema.Field):
+            self.output_schema = schema.from_blob_list(output_names_or_num, output_names_or_num.field_blobs())
+            return
         self.output_schema = self._outputs(output_names_or_num)
         if output_dtypes is not None:
             scalars = self.output_schema.all_scalars()
@@ -44,11 +50,12 @@ class Functional(ModelLayer):
         else:
             self._infer()
 
-    def _outputs(self, wanted: int | Sequence[str]) -> Any:
+    def _outputs(self, wanted: int | str | Sequence[str]) -> Any:
         if isinstance(wanted, int):
             fields = schema.RawTuple(wanted)
         else:
-            fields = schema.Struct(*((one, schema.Scalar()) for one in wanted))
+            names = [wanted] if isinstance(wanted, str) else wanted
+            fields = schema.Struct(*((one, schema.Scalar()) for one in names))
         with scope.NameScope(self.name, reset=True):
             made = schema.NewRecord(self.model.net, fields)
         return made[0] if len(made) == 1 else made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from caffe2.python import context
 
@@ -50,6 +50,11 @@ class Tags:
     FEATURE_TRANSFORM = "feature_transform"
     FEATURE_TRANSFORM_SCHEMA = "feature_transform_schema"
     PREDICTION_SCHEMA = "prediction_schema"
+
+    TRAIN_ONLY: ClassVar = [EXCLUDE_FROM_PREDICTION, EXCLUDE_FROM_EVAL, EXCLUDE_FROM_ACCUMULATE_PRED]
+    EVAL_ONLY: ClassVar = [EXCLUDE_FROM_PREDICTION, EXCLUDE_FROM_TRAIN, EXCLUDE_FROM_ACCUMULATE_PRED]
+    PREDICTION_ONLY: ClassVar = [EXCLUDE_FROM_TRAIN, EXCLUDE_FROM_EVAL, EXCLUDE_FROM_ACCUMULATE_PRED]
+    DT_TAGS = (SPARSE_SHARDED, SPARSE_DONT_SHARD, COMPONENT, HOGWILD_DENSE)
 
     def __init__(self, tags: str | Iterable[str]) -> None:
         """Take a tag, or several."""
