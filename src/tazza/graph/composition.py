@@ -26,8 +26,9 @@ def formula_names(node: Node) -> list[str]:
 
 
 def formulas(node: Node) -> list[Expression] | None:
-    """Return the formula of each output, None unless all have one."""
-    if node.view.schema.formulas is None or not node.pure:
+    """Return the formula of each output over elements alone, None unless all have one."""
+    rule = node.view.schema.formulas
+    if rule is None or rule.scalars or not node.pure:
         return None
     found = formulas_of(node.view)
     counts: dict[str, int] = {}

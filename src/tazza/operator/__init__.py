@@ -7,7 +7,7 @@ from tazza.operator.cost import Cost, streamed
 from tazza.operator.definition import make_argument, operator_def
 from tazza.operator.effect import Effects
 from tazza.operator.engine import ENGINES, Candidate, Engine, engine, prefer_engines, rank_engines, why_unavailable
-from tazza.operator.expression import formula, formulas_of, with_arguments
+from tazza.operator.expression import formula, formulas_of, scalars_of, with_arguments
 from tazza.operator.family import Family, family, gradients_of
 from tazza.operator.function import forget_function, operator_of, register_function
 from tazza.operator.fused import Tail, fused
@@ -59,6 +59,7 @@ from tazza.operator.owner import BlobOwner, RunnableNet
 from tazza.operator.pattern import Dims, show_dims
 from tazza.operator.registry import SCHEMAS, find_schema, schema
 from tazza.operator.role import Role
+from tazza.operator.row_program import Cut, RowProgram, Total, row_program
 from tazza.operator.run import run_op
 from tazza.operator.schema import OpSchema, Spec
 from tazza.operator.touches import Touched, read_first, touched_by, touches
@@ -94,6 +95,7 @@ __all__ = [
     "Choice",
     "Chosen",
     "Cost",
+    "Cut",
     "Dims",
     "DynamicOutput",
     "Effects",
@@ -119,11 +121,13 @@ __all__ = [
     "Operator",
     "OwnedNets",
     "Role",
+    "RowProgram",
     "RowSlices",
     "RunnableNet",
     "SizedLaunch",
     "Spec",
     "Tail",
+    "Total",
     "Touched",
     "Unsupported",
     "anything",
@@ -171,7 +175,9 @@ __all__ = [
     "read_first",
     "register_function",
     "register_gradient",
+    "row_program",
     "run_op",
+    "scalars_of",
     "schema",
     "show_dims",
     "stops",

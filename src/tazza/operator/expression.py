@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from tazza.errors import ArgumentError, SchemaError
@@ -28,13 +28,28 @@ Align: TypeAlias = "Callable[[OpView, Mapping[str, Spec]], Mapping[str, tuple[in
 
 @dataclass(frozen=True, slots=True)
 class Formulas:
-    """What a schema keeps: texts by output letter, and how the dimensions of inputs lie under those of the outputs."""
+    """What a schema keeps: texts by output letter, and how the dimensions of inputs lie under those of the outputs.
+
+    `scalars` are texts of numbers of which a run has one each, by the name that stands for them in the others.
+    """
 
     texts: Texts
     align: Align | None
+    scalars: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def formula(schema: OpSchema, texts: Texts | None = None, /, *, align: Align | None = None, **outputs: str) -> None:
+NO_SCALARS: Mapping[str, str] = {}
+
+
+def formula(
+    schema: OpSchema,
+    texts: Texts | None = None,
+    /,
+    *,
+    align: Align | None = None,
+    scalars: Mapping[str, str] = NO_SCALARS,
+    **outputs: str,
+) -> None:
     """State what a pointwise operator computes: one text for each output letter.
 
     Names are input letters and names of arguments, which stand for their values. The blobs of a variadic letter `X`
@@ -45,6 +60,8 @@ def formula(schema: OpSchema, texts: Texts | None = None, /, *, align: Align | N
         texts: a function of the OpView that gives output letter -> text, where that depends on arguments.
         align: `align(op, {name: spec})` gives for inputs the dims that broadcast, as NumPy's do, against the output;
             default: their own dims.
+        scalars: name -> text of a number that all elements share, over arguments and inputs of one element, whole
+            numbers too. It is computed once, in float64.
         outputs: output letter -> text.
 
     Raises:
@@ -55,7 +72,7 @@ def formula(schema: OpSchema, texts: Texts | None = None, /, *, align: Align | N
             f"{schema.type}: give its formulas as texts or as a function of the operator, and one of them"
         )
     if texts is None:
-        known = {*schema.inputs_by_letter, *schema.args}
+        known = {*schema.inputs_by_letter, *schema.args, *scalars}
         for letter, text in outputs.items():
             if letter not in schema.outputs_by_letter:
                 raise SchemaError(f"{schema.type} has no output {letter!r}, so no formula of it")
@@ -65,9 +82,9 @@ def formula(schema: OpSchema, texts: Texts | None = None, /, *, align: Align | N
             if strange:
                 raise SchemaError(f"{schema.type}: formula {text!r} of {letter} names {', '.join(strange)}")
         fixed = dict(outputs)
-        schema.formulas = Formulas(lambda op: fixed, align)
+        schema.formulas = Formulas(lambda op: fixed, align, scalars)
     else:
-        schema.formulas = Formulas(texts, align)
+        schema.formulas = Formulas(texts, align, scalars)
     note_change()  # a kernel can be made of it from now on
 
 
@@ -82,6 +99,15 @@ def formulas_of(op: OpView, like: OpSchema | None = None) -> dict[str, Expressio
     """
     found = (op.schema if like is None else like).formulas
     return {} if found is None else with_arguments(op, found.texts(op))
+
+
+def scalars_of(op: OpView, like: OpSchema | None = None) -> dict[str, Expression]:
+    """Return the numbers that formulas name beside letters: name -> expression over inputs of one element.
+
+    None at all where an argument that stands in one is NaN; `like` as for `formulas_of`.
+    """
+    found = (op.schema if like is None else like).formulas
+    return {} if found is None else with_arguments(op, found.scalars)
 
 
 def with_arguments(op: OpView, texts: Mapping[str, str]) -> dict[str, Expression]:

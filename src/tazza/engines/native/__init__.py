@@ -12,6 +12,7 @@ from pathlib import Path
 from tazza.codegen.kernel import Sources, unavailable
 from tazza.operator import SCHEMAS, engine
 from tazza.operator.index import MAKERS
+from tazza.operator.row_program import ROW_RULES
 from tazza.tensor.place import CPU_KIND
 
 SOURCES = Sources(Path(__file__).parent)
@@ -21,12 +22,18 @@ NATIVE = engine(
 
 
 def make_kernel(type: str) -> None:
-    """Register the kernel of an operator type that has a formula."""
+    """Register the kernel of an operator type that has a formula, of elements or of rows."""
     found = SCHEMAS.get(type)
-    if found is not None and found.formulas is not None:
+    if found is None:
+        return
+    if found.formulas is not None:
         from tazza.engines.native.pointwise import register_formula
 
         register_formula(found)
+    elif type in ROW_RULES:
+        from tazza.engines.native.row_program import register_rows
+
+        register_rows(found)
 
 
 MAKERS.register((CPU_KIND, "native"), make_kernel, help="kernels of operators that have a formula")

@@ -7,17 +7,18 @@ without a gap are merged. Of what is left the innermost, dense or constant, is a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
 from tazza.codegen.block import BlockLaunch, Slot, Word, accepts_dense, slots_of
-from tazza.codegen.emit import Lines
+from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.kernel import threads_for
 from tazza.codegen.loop import KINDS, lanes_of, load, load_one, store, sweep
-from tazza.codegen.nest import each_row, merged
+from tazza.codegen.nest import HEAD, each_row, merged
+from tazza.codegen.scalar import Scalars
 from tazza.codegen.vector import Emission
 from tazza.device import Context
 from tazza.engines.native import SOURCES
@@ -33,12 +34,14 @@ from tazza.operator import (
     Unsupported,
     formulas_of,
     kernel_key,
+    scalars_of,
     show_dims,
 )
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, DataType, Layout, Opaque, Strided, TensorSpec
 
 MOST_AXES = 5
+NONE = Scalars({}, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +69,19 @@ def prepare_formula(
     missing = [slot.name for slot in results if slot.name not in expressions]
     if missing:
         return Unsupported(f"with these arguments there is no formula of {', '.join(missing)}")
-    specs = [*inputs, *outputs]
-    strange = [str(spec) for spec in specs if not isinstance(spec, TensorSpec) or spec.dtype not in KINDS]
-    if strange:
-        return Unsupported(f"it computes in floating point, not {strange[0]}")
-    tensors = cast("list[TensorSpec]", specs)
-    if {DataType.DOUBLE, DataType.BFLOAT16} <= {spec.dtype for spec in tensors}:
-        return Unsupported("bfloat16 is not computed together with float64")
     names = [slot.name for slot in (*slots, *results)]
     blobs = [*op.definition.input, *op.definition.output]
-    # The text of a formula may name an optional input that is absent.
     used = {name for slot in results for name in expressions[slot.name].names}
-    absent = sorted(used - set(names))
+    scalars = needed_scalars(op, used, dict(zip(names, zip(slots, inputs, strict=True), strict=False)))
+    used -= scalars.expressions.keys()
+    # The text of a formula may name an optional input that is absent.
+    absent = sorted((used | scalars.names) - set(names))
     if absent:
         return Unsupported(f"its formula needs {', '.join(absent)}")
+    reason = _strange(zip(names, [*inputs, *outputs], strict=True), scalars, used)
+    if reason is not None:
+        return Unsupported(reason)
+    tensors = cast("list[TensorSpec]", [*inputs, *outputs])
     aligned: Mapping[str, tuple[int, ...]] = {}
     formulas = op.schema.formulas
     if formulas is not None and formulas.align is not None:
@@ -91,11 +93,30 @@ def prepare_formula(
         for name, blob, slot, spec in zip(names, blobs, (*slots, *results), tensors, strict=True)
     ]
     read = [operand for operand in operands[: len(slots)] if operand.name in used]
-    return _plan(expressions, read, operands[len(slots) :])
+    return _plan(expressions, read, operands[len(slots) :], scalars)
+
+
+def _strange(named: Iterable[tuple[str, Spec]], scalars: Scalars, used: Collection[str]) -> str | None:
+    """Return why these element types are not computed, or None."""
+    specs = [spec for name, spec in named if name in used or name not in scalars.names]
+    strange = [str(spec) for spec in specs if not isinstance(spec, TensorSpec) or spec.dtype not in KINDS]
+    if strange:
+        return f"it computes in floating point, not {strange[0]}"
+    wide = {DataType.DOUBLE, DataType.BFLOAT16}
+    if wide <= {spec.dtype for spec in specs if isinstance(spec, TensorSpec)}:
+        return "bfloat16 is not computed together with float64"
+    return scalars.unsupported
+
+
+def needed_scalars(op: OpView, used: Collection[str], inputs: Mapping[str, tuple[Slot, Spec]]) -> Scalars:
+    """Return those of an operator's scalars that its formulas name, over those inputs that they are computed from."""
+    found = {name: expression for name, expression in scalars_of(op).items() if name in used}
+    read = sorted({name for expression in found.values() for name in expression.names} & inputs.keys())
+    return Scalars(found, tuple((name, inputs[name][0], cast("TensorSpec", inputs[name][1]).dtype) for name in read))
 
 
 def _plan(
-    expressions: Mapping[str, Expression], read: list[Operand], written: list[Operand]
+    expressions: Mapping[str, Expression], read: list[Operand], written: list[Operand], scalars: Scalars
 ) -> Launch | LaidOut | Unsupported:
     dims = written[0].dims
     for operand in (*read, *written):
@@ -114,7 +135,7 @@ def _plan(
         return Unsupported(f"broadcasting leaves {len(axes)} dimensions, at most {MOST_AXES} are compiled")
     if any(step not in (0, 1) for step in axes[-1][1]):
         return Unsupported("an operand is not dense along the innermost dimension of the output")
-    launch = _launch(expressions, read, written, axes)
+    launch = _launch(expressions, read, written, axes, scalars)
     return LaidOut(launch, layouts | {operand.slot.letter: chosen for operand in written})
 
 
@@ -226,6 +247,7 @@ def _launch(
     read: list[Operand],
     written: list[Operand],
     axes: list[tuple[int, tuple[int, ...]]],
+    scalars: Scalars,
 ) -> Launch:
     *counting, (inner, inner_steps) = axes
     operands = [*read, *written]
@@ -233,6 +255,7 @@ def _launch(
     rows = math.prod(extent for extent, _ in counting)
     # equal structure gives one kernel, whatever the letters are called
     renamed = {operand.name: Expression.parse(f"a{i}") for i, operand in enumerate(read)}
+    renamed |= {name: Expression.parse(f"s{i}") for i, name in enumerate(scalars.expressions)}
     results = [expressions[operand.name].substitute(renamed) for operand in written]
     sources = [(operand.spec.dtype, is_flat) for operand, is_flat in zip(read, flat, strict=True)]
     targets = [operand.spec.dtype for operand in written]
@@ -243,11 +266,16 @@ def _launch(
     words: list[Word] = [threads, rows, inner, int(by_rows), *(extent for extent, _ in counting)]
     for k, operand in enumerate(operands):
         words += [operand.slot, *(steps[k] * operand.spec.dtype.itemsize for _, steps in counting)]
-    return BlockLaunch(kernel_address(results, sources, targets, len(counting)), tuple(words))
+    address = kernel_address(results, sources, targets, len(counting), scalars.renamed())
+    return BlockLaunch(address, (*words, *scalars.words))
 
 
 def kernel_address(
-    results: Sequence[Expression], sources: Sequence[tuple[DataType, bool]], targets: Sequence[DataType], depth: int = 0
+    results: Sequence[Expression],
+    sources: Sequence[tuple[DataType, bool]],
+    targets: Sequence[DataType],
+    depth: int = 0,
+    scalars: Scalars = NONE,
 ) -> int:
     """Return the kernel of expressions over a0, a1 ...
 
@@ -256,23 +284,32 @@ def kernel_address(
         sources: element type of each operand, and whether it changes along a row.
         targets: element type of each result.
         depth: how many dimensions count the rows.
+        scalars: s0, s1 ... of the expressions, whose operands stand behind all others.
     """
     texts = "; ".join(one.text() for one in results)
     kinds = ", ".join(f"{dtype.label}{'[]' if changes else ''}" for dtype, changes in sources)
     description = f"pointwise {depth} ({kinds}) -> ({', '.join(dtype.label for dtype in targets)}): {texts}"
-    return SOURCES.compiled(description, lambda lines: _write(lines, results, sources, targets, depth))
+    if scalars.expressions:
+        description += f" with {scalars}"
+    wide = DataType.DOUBLE in (*(dtype for dtype, _ in sources), *targets)
+
+    def write(lines: Lines) -> None:
+        v = lanes_of(lines, 64 if wide else 32)
+        given = scalars.write(v, HEAD + depth + (1 + depth) * (len(sources) + len(targets)))
+        _write(v, results, sources, targets, (depth, given))
+
+    return SOURCES.compiled(description, write)
 
 
 def _write(
-    lines: Lines,
+    v: Lanes,
     results: Sequence[Expression],
     sources: Sequence[tuple[DataType, bool]],
     targets: Sequence[DataType],
-    depth: int,
+    told: tuple[int, Mapping[str, str]],
 ) -> None:
-    """Write the loops over rows and vectors."""
-    wide = DataType.DOUBLE in (*(dtype for dtype, _ in sources), *targets)
-    v = lanes_of(lines, 64 if wide else 32)
+    """Write the loops over rows and vectors; `told` are the dimensions that count rows, and vectors by name."""
+    depth, given = told
 
     def row(pointers: Sequence[str], begin: str, end: str) -> None:
         fixed = {f"a{k}": load_one(v, dtype, pointers[k]) for k, (dtype, changes) in enumerate(sources) if not changes}
@@ -282,7 +319,7 @@ def _write(
             moving = {
                 f"a{k}": load(v, dtype, pointers[k], i, mask) for k, (dtype, changes) in enumerate(sources) if changes
             }
-            emission = Emission(v, fixed | moving)
+            emission = Emission(v, {**given, **fixed, **moving})
             values = [emission.write(one) for one in results]
             for dtype, value, pointer in zip(targets, values, pointers[len(sources) :], strict=True):
                 store(v, dtype, value, pointer, i, mask)
@@ -290,7 +327,7 @@ def _write(
 
         sweep(v, begin, end, body)
 
-    each_row(lines, depth, len(sources) + len(targets), row)
+    each_row(v.lines, depth, len(sources) + len(targets), row)
 
 
 def register_formula(schema: OpSchema) -> None:

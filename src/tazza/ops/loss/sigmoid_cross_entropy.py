@@ -14,7 +14,8 @@ Sources: Goodfellow et al. 2014, section 3, for the trick; Caffe2.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,17 +27,21 @@ from tazza.operator import (
     Array,
     BlobSpec,
     Cost,
+    Cut,
     Effects,
     GradientRequest,
     OpSchema,
     OpView,
     Role,
+    RowProgram,
+    Total,
     arg,
     blob,
     ends,
     family,
     gradients_of,
     kernel,
+    row_program,
     schema,
     show_dims,
     streamed,
@@ -78,6 +83,29 @@ def _slopes(op: OpView, x: Array, t: Array) -> Array:
     if kind.get("unjoined_lr_loss"):
         return t - (1 - t) * _sigmoid(x)
     return (2 * t - 1) * _sigmoid(-x) if kind.get("log_D_trick") else t - _sigmoid(x)
+
+
+SOFTPLUS = "(max(X, 0) + log1p(exp(-abs(X))) + X * 0)"
+"""As `softplus`, which is NaN where X is infinite."""
+
+
+def _term_text(op: OpView) -> str:
+    kind = op.arguments
+    if kind.get("log_D_trick"):
+        return f"(2 * T - 1) * (X - {SOFTPLUS})"
+    return f"X * T - {SOFTPLUS}" + (" * (1 - T)" if kind.get("unjoined_lr_loss") else "")
+
+
+def _slope_text(op: OpView) -> str:
+    kind = op.arguments
+    if kind.get("unjoined_lr_loss"):
+        return "T - (1 - T) * sigmoid(X)"
+    return "(2 * T - 1) * sigmoid(-X)" if kind.get("log_D_trick") else "T - sigmoid(X)"
+
+
+def _cut(specs: Mapping[str, TensorSpec]) -> Cut:
+    shape = specs["X"].shape
+    return Cut(math.prod(shape[:-1]), shape[-1])
 
 
 def _put_mean(terms: Array, Y: Array) -> None:
@@ -173,6 +201,11 @@ def sigmoid_cross_entropies(type: str, row: Weighing) -> OpSchema:
         def cross_entropy(op: OpView, X: Array, T: Array, Y: Array) -> None:
             _put_mean(_terms(op, X, T), Y)
 
+    def rows(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+        term = f"W * ({_term_text(op)})" if row.weights else _term_text(op)
+        return RowProgram(_cut(specs), {"total": Total("sum", term)}, {"Y": "-total / count"})
+
+    row_program(made, rows)
     return made
 
 
@@ -217,4 +250,11 @@ def sigmoid_cross_entropy_gradients(type: str, row: Weighing) -> OpSchema:
         def gradient(op: OpView, dY: Array, X: Array, T: Array, dX: Array) -> None:
             _put_shares(dY, _slopes(op, X, T), dX)
 
+    def rows(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+        slope = f"W * ({_slope_text(op)})" if row.weights else f"({_slope_text(op)})"
+        return RowProgram(
+            _cut(specs), row={"share": "-dY / count"}, each={"dX": f"share * {slope}"}, lies={"dY": "row"}
+        )
+
+    row_program(made, rows)
     return made

@@ -5,7 +5,8 @@ Letters: N rows, D numbers of each. X and Y (N, D...) are looked at as matrices;
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,17 +15,21 @@ from tazza.operator import (
     FLOAT,
     Array,
     Cost,
+    Cut,
     Effects,
     GradientRequest,
     OpSchema,
     OpView,
     Role,
+    RowProgram,
+    Total,
     arg,
     blob,
     ends,
     family,
     gradients_of,
     kernel,
+    row_program,
     schema,
     show_dims,
     streamed,
@@ -136,13 +141,42 @@ def gradient_cost(op: OpView, X: TensorSpec, Y: TensorSpec, dZ: TensorSpec, dX: 
     return streamed((X, Y, dZ), (dX, dY), flops=2 * (X.size + Y.size))
 
 
+TIMES = {"times": Total("sum", "X * Y")}
+LENGTHS = {"xx": Total("sum", "X * X"), "yy": Total("sum", "Y * Y")}
+APART = f"where(abs(X - Y) <= {ZERO}, 0, sign(X - Y)) * dZ"
+COSINE = {
+    "x": f"sqrt(max(xx, {float(NORM_MIN)}))",
+    "y": f"sqrt(max(yy, {float(NORM_MIN)}))",
+    "Z": "times / (x * y)",
+}
+COSINE_SLOPES = {
+    **COSINE,
+    "both": "dZ / (x * y)",
+    "of_x": "dZ * Z / (x * x)",
+    "of_y": "dZ * Z / (y * y)",
+}
+
+
+def matrix_of(X: TensorSpec) -> Cut:
+    """Return the cut of X as a matrix (N, D)."""
+    count = X.shape[0] if X.shape else 1
+    return Cut(count, math.prod(X.shape[1:]))
+
+
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """What tells one distance from another: its formula, and those of its slopes, on matrices (N, D)."""
+    """What tells one distance from another: its formula, and those of its slopes, on matrices (N, D).
+
+    `totals`, `row`, `slope_row` and `slope_each` are the same for those who compile it.
+    """
 
     doc: str
     value: Callable[[Array, Array], Array]
     slopes: Callable[[Array, Array, Array], tuple[Array, Array]]
+    totals: Mapping[str, Total]
+    row: Mapping[str, str]
+    slope_row: Mapping[str, str]
+    slope_each: Mapping[str, str]
     slopes_doc: str
     result: str
     """Text of `Z` for X = [[3, 4], [0, 1]] and Y = [[0, 0], [0, 1]] in the example."""
@@ -156,6 +190,10 @@ class Distance:
             "Z[n] = sum over d of (X[n, d] - Y[n, d])^2 / 2.",
             squared,
             squared_slopes,
+            {"squares": Total("sum", "square(X - Y)")},
+            {"Z": "squares / 2"},
+            {},
+            {"dX": "dZ * (X - Y)", "dY": "-(dZ * (X - Y))"},
             "dX = dZ (X - Y), dY = -dX.",
             "[12.5,  0. ]",
             "[[3., 4.],\n       [0., 0.]]",
@@ -164,6 +202,10 @@ class Distance:
             "Z[n] = sum over d of |X[n, d] - Y[n, d]|.",
             absolute,
             absolute_slopes,
+            {"Z": Total("sum", "abs(X - Y)")},
+            {},
+            {},
+            {"dX": APART, "dY": f"-({APART})"},
             "dX = dZ sign(X - Y), 0 where they differ by no more than 1e-12; dY = -dX.",
             "[7., 0.]",
             "[[1., 1.],\n       [0., 0.]]",
@@ -172,6 +214,10 @@ class Distance:
             "Z[n] = sum over d of X[n, d] Y[n, d].",
             times,
             times_slopes,
+            TIMES,
+            {"Z": "times"},
+            {},
+            {"dX": "dZ * Y", "dY": "dZ * X"},
             "dX = dZ Y, dY = dZ X.",
             "[0., 1.]",
             "[[0., 0.],\n       [0., 2.]]",
@@ -180,6 +226,10 @@ class Distance:
             "Z[n] = X[n] Y[n] / (|X[n]| |Y[n]|), where norms count as 1e-6 at least.",
             cosine,
             cosine_slopes,
+            TIMES | LENGTHS,
+            COSINE,
+            COSINE_SLOPES,
+            {"dX": "both * Y - of_x * X", "dY": "both * X - of_y * Y"},
             "dX = dZ (Y / (|X| |Y|) - X Z / |X|^2), and the same for dY.",
             "[0., 1.]",
             "[[0., 0.],\n       [0., 0.]]",
@@ -207,6 +257,13 @@ def distances(type: str, row: Distance) -> OpSchema:
         if Z.size:
             Z[...] = row.value(rows_of(X), rows_of(Y))
 
+    def rows(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+        del op
+        if specs["X"].size == 0:
+            return "there is nothing to compare"
+        return RowProgram(matrix_of(specs["X"]), row.totals, row.row)
+
+    row_program(made, rows)
     return made
 
 
@@ -233,6 +290,13 @@ def distance_gradients(type: str, row: Distance) -> OpSchema:
             slopes = row.slopes(rows_of(X), rows_of(Y), dZ)
             dX[...], dY[...] = (one.reshape(X.shape) for one in slopes)
 
+    def rows(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+        del op
+        if specs["X"].size == 0:
+            return "there is nothing to compare"
+        return RowProgram(matrix_of(specs["X"]), row.totals, row.slope_row, row.slope_each, {"dZ": "row"})
+
+    row_program(made, rows)
     return made
 
 

@@ -5,20 +5,26 @@ X, Y, dY and dX have one shape S; x is the vector along `axis` at one place, |x|
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from tazza.operator import (
     FLOAT,
     Array,
     Cost,
+    Cut,
     Effects,
     GradientRequest,
     OpView,
+    RowProgram,
+    Total,
     arg,
     blob,
     ends,
     kernel,
     not_written,
+    row_program,
     schema,
 )
 from tazza.ops.shape.axis import cut
@@ -71,6 +77,22 @@ def normalize(op: OpView, X: Array, Y: Array) -> None:
     Y[...] = X / np.maximum(_length(X, op.axis), SHORTEST)
 
 
+SQUARES = {"squares": Total("sum", "X * X")}
+DIVISOR = {"length": "sqrt(squares)", "divisor": f"max(length, {SHORTEST})"}
+
+
+def _cut(op: OpView, X: TensorSpec) -> Cut | str:
+    return Cut.of(X.shape, [op.axis % len(X.shape)])
+
+
+def _normalized(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+    found = _cut(op, specs["X"])
+    return found if isinstance(found, str) else RowProgram(found, SQUARES, DIVISOR, {"Y": "X / divisor"})
+
+
+row_program(NORMALIZE, _normalized)
+
+
 NORMALIZE_GRADIENT = schema(
     "NormalizeGradient",
     """dX = (dY - Y * (sum of Y * dY along `axis`)) / |x|; where |x| is below 1e-12, dX = dY / 1e-12.
@@ -109,6 +131,18 @@ def normalize_gradient_kernel(op: OpView, X: Array, dY: Array, dX: Array) -> Non
     dX[...] = (dY - y * (y * dY).sum(axis=op.axis, keepdims=True)) / divisor
 
 
+def _normalized_gradient(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+    found = _cut(op, specs["X"])
+    if isinstance(found, str):
+        return found
+    totals = SQUARES | {"dots": Total("sum", "X * dY")}
+    row = DIVISOR | {"along": f"where(length < {SHORTEST}, 0, dots / (divisor * divisor))"}
+    return RowProgram(found, totals, row, {"dX": "(dY - X * along) / divisor"})
+
+
+row_program(NORMALIZE_GRADIENT, _normalized_gradient)
+
+
 NORMALIZE_L1 = schema(
     "NormalizeL1",
     "Y = X / |x| with |x| = sum of absolute values along `axis`; 0 where that is 0.",
@@ -137,3 +171,14 @@ def normalize_l1(op: OpView, X: Array, Y: Array) -> None:
 def _length(X: Array, axis: int) -> Array:
     """Return the Euclidean length of each vector in float64, with the axis kept."""
     return np.sqrt(np.square(X, dtype=np.float64).sum(axis=axis, keepdims=True))
+
+
+def _normalized_l1(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+    found = _cut(op, specs["X"])
+    if isinstance(found, str):
+        return found
+    row = {"divisor": "where(length == 0, 1, length)"}
+    return RowProgram(found, {"length": Total("sum", "abs(X)")}, row, {"Y": "X / divisor"})
+
+
+row_program(NORMALIZE_L1, _normalized_l1)

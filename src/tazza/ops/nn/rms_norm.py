@@ -6,19 +6,26 @@ and dX have one shape (lead..., inner...), rrms is (lead...), gamma and beta hav
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
 import numpy as np
 
 from tazza.operator import (
     Array,
     Cost,
+    Cut,
     Effects,
     GradientRequest,
     OpView,
     Role,
+    RowProgram,
+    Total,
     arg,
     blob,
     ends,
     kernel,
+    row_program,
     schema,
     streamed,
 )
@@ -107,6 +114,25 @@ def rms_norm(op: OpView, X: Array, gamma: Array, beta: Array, Y: Array, rrms: Ar
     rrms[...] = scale.reshape(rrms.shape)
 
 
+def _matrix(op: OpView, X: TensorSpec) -> tuple[int, int]:
+    """Return the extents of X as rows and columns."""
+    axis = op.axis % len(X.shape)
+    return math.prod(X.shape[:axis]), math.prod(X.shape[axis:])
+
+
+def _normalized(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+    return RowProgram(
+        Cut(*_matrix(op, specs["X"])),
+        {"squares": Total("sum", "X * X")},
+        {"rrms": "1 / sqrt(squares / count + eps)"},
+        {"Y": "X * rrms * gamma + beta"},
+        {"gamma": "along", "beta": "along"},
+    )
+
+
+row_program(RMS_NORM, _normalized)
+
+
 @RMS_NORM_GRADIENT.infer
 def rms_norm_gradient_infer(
     op: OpView, dY: TensorSpec, X: TensorSpec, gamma: TensorSpec, rrms: TensorSpec
@@ -154,3 +180,18 @@ def _rows(op: OpView, X: TensorSpec) -> tuple[int | None, ...] | None:
         return None
     op.require(len(X.dims) >= 2, f"X has {len(X.dims)} dimensions, it needs at least 2")
     return cut(op, "axis", "X", X.dims)[0]
+
+
+def _gradients(op: OpView, specs: Mapping[str, TensorSpec]) -> tuple[RowProgram, ...]:
+    """Of columns, which are summed over rows; then of rows."""
+    M, N = _matrix(op, specs["X"])
+    columns = {"dgamma": Total("sum", "dY * X * rrms"), "dbeta": Total("sum", "dY")}
+    dots, mean = {"dots": Total("sum", "dY * gamma * X")}, {"mean": "dots * rrms * rrms / count"}
+    each = {"dX": "rrms * (dY * gamma - X * mean)"}
+    return (
+        RowProgram(Cut(1, M, N), columns, lies={"rrms": "along"}),
+        RowProgram(Cut(M, N), dots, mean, each, {"rrms": "row", "gamma": "along"}),
+    )
+
+
+row_program(RMS_NORM_GRADIENT, _gradients)

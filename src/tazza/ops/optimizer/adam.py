@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, kernel, schema, show_dims
+from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, formula, kernel, schema, show_dims
 from tazza.ops.optimizer.rows import Rows, on_rows, update_rows
-from tazza.ops.optimizer.update import ITER, LR, NO_GRADIENT
+from tazza.ops.optimizer.update import ITER, LR, NO_GRADIENT, one_rate
 from tazza.ops.shape.axis import agree, product, require_one_element
 from tazza.tensor import TensorSpec
 
@@ -76,6 +76,26 @@ def adam_infer(
 def adam_cost(op: OpView, W: TensorSpec, step: TensorSpec | None, **others: TensorSpec) -> Cost:
     del op, others
     return Cost(13 * W.size, 4 * W.nbytes, 3 * W.nbytes + (0 if step is None else step.nbytes), W.nbytes)
+
+
+CORRECTION = {"correction": "sqrt(1 - pow(beta2, iter + 1)) / (1 - pow(beta1, iter + 1))"}
+"""What makes up for moments that began with 0, as a formula."""
+MEAN = "beta1 * M + (1 - beta1) * dW"
+
+
+def move(square: str) -> str:
+    """Return the formula of the step, by that of V'."""
+    return f"correction * ({MEAN}) / (sqrt({square}) + epsilon)"
+
+
+def _texts(op: OpView) -> dict[str, str]:
+    square = "beta2 * V + (1 - beta2) * square(dW)"
+    step = move(square)
+    texts = {"W_next": f"W + lr * ({step})", "M_next": MEAN, "V_next": square, "step": step}
+    return {letter: texts[letter] for letter in op.output_letters}
+
+
+formula(ADAM, _texts, align=one_rate, scalars=CORRECTION)
 
 
 def bias_correction(op: OpView, iter: Array) -> np.float64:

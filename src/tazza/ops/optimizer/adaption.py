@@ -9,9 +9,28 @@ Source: Baydin et al. 2017, arXiv 1703.04782; Caffe2.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, kernel, schema, stops, streamed
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    Cut,
+    Effects,
+    OpView,
+    Role,
+    RowProgram,
+    Total,
+    arg,
+    blob,
+    kernel,
+    row_program,
+    schema,
+    stops,
+    streamed,
+)
 from tazza.ops.shape.axis import require_as_many, require_one_element
 from tazza.tensor import TensorSpec
 
@@ -63,3 +82,16 @@ def adaption(op: OpView, lr: Array, g: Array, e: Array, lr_next: Array) -> None:
         lr_next[...] = lr * (1 - np.float32(op.lr_alpha) * (along / (lengths[0] * lengths[1])))
     else:
         lr_next[...] = lr - np.float32(op.lr_alpha) * along
+
+
+def _adapted(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+    totals = {"dots": Total("sum", "g * e")}
+    row = {"lr_next": "lr - lr_alpha * dots"}
+    if op.normalized_lr_adaption:
+        totals |= {"own": Total("sum", "g * g"), "other": Total("sum", "e * e")}
+        lengths = " * ".join(f"max(sqrt({name}), {NORM_MIN})" for name in ("own", "other"))
+        row = {"lr_next": f"lr * (1 - lr_alpha * (dots / ({lengths})))"}
+    return RowProgram(Cut(1, specs["g"].size), totals, row, lies={"lr": "one"})
+
+
+row_program(ADAPTION, _adapted)

@@ -27,6 +27,7 @@ from tazza.operator import (
     arg,
     blob,
     family,
+    formula,
     kernel,
     schema,
 )
@@ -114,6 +115,14 @@ def ensure_clipped(op: OpView, W: Array, W_next: Array, indices: Array | None = 
         W_next[...] = np.minimum(np.maximum(W, least), largest)
     else:
         _each_row(op, W, indices, W_next, lambda rows: np.minimum(np.maximum(rows, least), largest))
+
+
+def _clipped(op: OpView) -> dict[str, str]:
+    """Return the formula of whole parameters; rows are the reference kernel's."""
+    return {} if op.has_input("indices") else {"W_next": "min(max(W, min), max)"}
+
+
+formula(ENSURE_CLIPPED, _clipped)
 
 
 SPARSE_LP_REGULARIZER = schema(

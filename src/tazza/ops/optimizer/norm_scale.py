@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from tazza.errors import SchemaError
-from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, kernel, schema
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    Cut,
+    Effects,
+    OpView,
+    Role,
+    RowProgram,
+    Spec,
+    Total,
+    arg,
+    blob,
+    formula,
+    kernel,
+    row_program,
+    schema,
+)
 from tazza.ops.optimizer.update import NO_GRADIENT
 from tazza.ops.shape.axis import require_as_many, require_one_element
 from tazza.tensor import TensorSpec
@@ -63,6 +82,19 @@ def lars(op: OpView, W: Array, dW: Array, decay: Array, trust: Array, most: Arra
     rate[...] = max(min(found, most.reshape(())), np.float32(op.lr_min))
 
 
+def _rate(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+    del op
+    row = {
+        "found": "where(own > 0, trust / (sqrt(slope) / sqrt(own) + decay + offset), 1)",
+        "rate": "max(min(found, most), lr_min)",
+    }
+    totals = {"own": Total("sum", "W * W"), "slope": Total("sum", "dW * dW")}
+    return RowProgram(Cut(1, specs["W"].size), totals, row, lies=dict.fromkeys(("decay", "trust", "most"), "one"))
+
+
+row_program(LARS, _rate)
+
+
 CLIP_TENSOR_BY_SCALING = schema(
     "ClipTensorByScaling",
     """Y = threshold / norm * X where norm > threshold, else X; `factor` multiplies the threshold if it is given.
@@ -113,3 +145,16 @@ def clip_tensor_by_scaling(op: OpView, X: Array, norm: Array, factor: Array | No
         threshold *= factor.reshape(())
     found = norm.reshape(())
     np.multiply(X, threshold / found if found > threshold else np.float32(1), out=Y)
+
+
+def _one_number(op: OpView, specs: Mapping[str, Spec]) -> dict[str, tuple[int, ...]]:
+    del op
+    return dict.fromkeys({"norm", "factor"} & specs.keys(), ())
+
+
+def _scaled(op: OpView) -> dict[str, str]:
+    most = "threshold * factor" if op.has_input("factor") else "threshold"
+    return {"Y": f"X * where(norm > {most}, {most} / norm, 1)"}
+
+
+formula(CLIP_TENSOR_BY_SCALING, _scaled, align=_one_number)

@@ -33,7 +33,7 @@ from tazza.operator import (
 )
 from tazza.ops.optimizer.adagrad import ADAGRAD as DENSE_ADAGRAD
 from tazza.ops.optimizer.adam import ADAM as DENSE_ADAM
-from tazza.ops.optimizer.adam import bias_correction
+from tazza.ops.optimizer.adam import CORRECTION, MEAN, bias_correction, move
 from tazza.ops.optimizer.rows import INDICES, RowFormulas, carried, occurrences, require_rows
 from tazza.ops.optimizer.update import ITER, LR, NO_GRADIENT
 from tazza.ops.shape.axis import agree, product, require_as_many, require_one_element
@@ -199,6 +199,21 @@ def row_wise_formulas(op: OpView) -> RowFormulas | None:
     if not found:
         return None
     return RowFormulas({"W_next": found["W_next"]}, {"M_next": found["M_next"]}, found["mean"])
+
+
+def row_wise_adam_formulas(op: OpView) -> RowFormulas | None:
+    """Return what RowWiseSparseAdam makes of a row; None where an argument is NaN."""
+    step = move("V_next")
+    texts = {"M_next": MEAN, "W_next": f"W + lr * ({step})", "step": step}
+    each = with_arguments(op, {letter: texts[letter] for letter in op.output_letters if letter in texts})
+    row = with_arguments(op, {"mean": "square(dW)", "V_next": "beta2 * V + (1 - beta2) * mean"})
+    if not each or not row:
+        return None
+    return RowFormulas(each, {"V_next": row["V_next"]}, row["mean"], with_arguments(op, CORRECTION))
+
+
+ROW_WISE_FORMULAS = ((ADAGRAD, row_wise_formulas), (ADAM, row_wise_adam_formulas))
+"""The updates with one number a row, and what they make of it."""
 
 
 @kernel(ADAGRAD)

@@ -35,6 +35,7 @@ from tazza.operator import (
     Role,
     blob,
     formulas_of,
+    scalars_of,
     schema,
     show_dims,
 )
@@ -79,18 +80,26 @@ class RowFormulas:
         each: output letter -> its elements in the row, which may hang on the outputs of `row`.
         row: output letter -> the number that it has for each row.
         mean: what is averaged over the elements of the row first.
+        scalars: numbers that all rows share, by the names that stand for them.
     """
 
     each: Mapping[str, Expression]
     row: Mapping[str, Expression] = field(default_factory=dict[str, Expression])
     mean: Expression | None = None
+    scalars: Mapping[str, Expression] = field(default_factory=dict[str, Expression])
+
+    @property
+    def shown(self) -> tuple[Expression, ...]:
+        """All of them that are computed for each row."""
+        return (*self.each.values(), *self.row.values(), *(() if self.mean is None else (self.mean,)))
 
     def with_names(self, names: Mapping[str, Expression]) -> RowFormulas:
         """Return the same over other values."""
         each, row = (
             {letter: one.substitute(_of(names, one)) for letter, one in part.items()} for part in (self.each, self.row)
         )
-        return RowFormulas(each, row, None if self.mean is None else self.mean.substitute(_of(names, self.mean)))
+        mean = None if self.mean is None else self.mean.substitute(_of(names, self.mean))
+        return RowFormulas(each, row, mean, self.scalars)
 
 
 def _of(names: Mapping[str, Expression], expression: Expression) -> dict[str, Expression]:
@@ -99,8 +108,9 @@ def _of(names: Mapping[str, Expression], expression: Expression) -> dict[str, Ex
 
 def row_formulas(op: OpView, dense: OpSchema | None = None) -> RowFormulas | None:
     """Return what an update makes of a row; None where the dense operator has no formula, that of `on_rows` if any."""
-    found = formulas_of(op, ON_ROWS[op.type].dense if dense is None else dense)
-    return RowFormulas(found) if set(op.output_letters) <= found.keys() else None
+    of = ON_ROWS[op.type].dense if dense is None else dense
+    found = formulas_of(op, of)
+    return RowFormulas(found, scalars=scalars_of(op, of)) if set(op.output_letters) <= found.keys() else None
 
 
 def on_rows(

@@ -14,9 +14,27 @@ Sources: Wu, Ward, Bottou 2018, arXiv 1803.02865, algorithm 1; Cutkosky, Orabona
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, Effects, OpSchema, OpView, Role, arg, blob, kernel, schema
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    Cut,
+    Effects,
+    OpSchema,
+    OpView,
+    Role,
+    RowProgram,
+    Total,
+    arg,
+    blob,
+    kernel,
+    row_program,
+    schema,
+)
 from tazza.ops.optimizer.rows import INDICES, carried, occurrences, require_rows
 from tazza.ops.optimizer.update import LR, NO_GRADIENT
 from tazza.ops.shape.axis import require_as_many, require_one_element
@@ -170,6 +188,25 @@ def wngrad(
         step[...] = moved
 
 
+SQUARES = {"squares": Total("sum", "dW * dW")}
+
+
+def _wngrad(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+    rows = {"length": "lr / (b + epsilon)", "b_next": "b + squares / (b + epsilon)", "rate": "lr / (b + epsilon)"}
+    each = {"W_next": "W + length * dW", "step": "length * dW"}
+    wanted = {"length", *op.output_letters}
+    return RowProgram(
+        Cut(1, specs["W"].size),
+        SQUARES,
+        {name: text for name, text in rows.items() if name in wanted},
+        {letter: text for letter, text in each.items() if letter in wanted},
+        {"lr": "one", "b": "one"},
+    )
+
+
+row_program(WNGRAD, _wngrad)
+
+
 @kernel(SPARSE_WNGRAD)
 def sparse_wngrad(
     op: OpView, W: Array, b: Array, indices: Array, dW: Array, lr: Array, W_next: Array, b_next: Array
@@ -200,6 +237,21 @@ def storm(
     M_next[...] = own + (1 - a) * (M - own)
     W_next[...] = W + (n * M_next).reshape(W.shape)
     s_next[...] = after
+
+
+def _storm(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+    del op
+    row = {
+        "s_next": "s + squares",
+        "n": f"lr * pow(beta + s_next, {float(np.float32(-1 / 3))})",
+        "a": "momentum * n * n",
+    }
+    moved = "(dW + (1 - a) * (M - dW))"
+    each = {"M_next": moved, "W_next": f"W + n * {moved}"}
+    return RowProgram(Cut(1, specs["W"].size), SQUARES, row, each, {"lr": "one", "s": "one"})
+
+
+row_program(STORM, _storm)
 
 
 @kernel(SPARSE_STORM)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, kernel, schema, streamed
+from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, formula, kernel, schema, streamed
 from tazza.ops.optimizer.update import ITER, NO_GRADIENT
 from tazza.ops.shape.axis import require_one_element
 from tazza.tensor import TensorSpec
@@ -50,3 +50,7 @@ def weight_scale(op: OpView, X: Array, iter: Array, Y: Array) -> None:
     step = iter.reshape(()).item() + 1
     scaled = step % op.stepsize == 0 and step < op.upper_bound_iter
     Y[...] = np.float32(op.scale) * X if scaled else X
+
+
+NOW = "logical_and(remainder(iter + 1, stepsize) == 0, iter + 1 < upper_bound_iter)"
+formula(WEIGHT_SCALE, Y="X * factor", scalars={"factor": f"where({NOW}, scale, 1)"})

@@ -10,6 +10,7 @@ X has the shape S. mean, variance and their gradients have 1 in place of the axe
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -21,14 +22,17 @@ from tazza.operator import (
     Effects,
     GradientRequest,
     OpView,
+    RowProgram,
+    Total,
     arg,
     blob,
     ends,
     kernel,
+    row_program,
     schema,
     streamed,
 )
-from tazza.ops.reduce.reduce import REDUCE_ARGS, reduce_infer, reduced_axes
+from tazza.ops.reduce.reduce import REDUCE_ARGS, reduce_infer, reduced_axes, reduced_cut
 from tazza.ops.shape.axis import require_as_many
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
@@ -57,6 +61,14 @@ def normalization_gradient(dz: Array, z: Array, inv_std: Array, axes: tuple[int,
     """
     return inv_std * (dz - mean_over(dz, axes) - z * mean_over(dz * z, axes))
 
+
+MOMENT_TOTALS = {
+    "total": Total("sum", "X"),
+    "rest": Total("sum", "X - mean"),
+    "squares": Total("sum", "square(X - mean)"),
+}
+MOMENT_ROWS = {"mean": "total / count", "variance": "(squares - rest * rest / count) / count"}
+"""Mean and variance of a row X; `rest` is what the rounding of the mean has left."""
 
 ARGS = (
     arg("axes", list[int], [], doc="what is summed over, counted from 0; empty for all"),
@@ -133,6 +145,16 @@ def moments_kernel(op: OpView, X: Array, mean: Array, variance: Array) -> None:
     variance[...] = spread.reshape(variance.shape)
 
 
+def _moments(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+    cut = reduced_cut(op, specs["X"])
+    if isinstance(cut, str):
+        return cut
+    return RowProgram(cut, MOMENT_TOTALS, MOMENT_ROWS)
+
+
+row_program(MOMENTS, _moments)
+
+
 @MOMENTS_GRADIENT.infer
 def moments_gradient_infer(
     op: OpView, dmean: TensorSpec, dvariance: TensorSpec, X: TensorSpec, mean: TensorSpec
@@ -157,3 +179,15 @@ def moments_gradient_kernel(op: OpView, dmean: Array, dvariance: Array, X: Array
     n = math.prod(X.shape[axis] for axis in axes)
     slope = dmean.reshape(parts) + 2 * (X - mean.reshape(parts)) * dvariance.reshape(parts)
     np.divide(slope, max(n, 1), out=dX)
+
+
+def _moments_gradient(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+    cut = reduced_cut(op, specs["X"])
+    if isinstance(cut, str):
+        return cut
+    row = {"slope": "2 * dvariance / count", "share": "dmean / count"}
+    each = {"dX": "share + (X - mean) * slope"}
+    return RowProgram(cut, row=row, each=each, lies=dict.fromkeys(("dmean", "dvariance", "mean"), "row"))
+
+
+row_program(MOMENTS_GRADIENT, _moments_gradient)

@@ -5,20 +5,26 @@ With p = 2 it is the sum of squares, without a root.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from tazza.operator import (
     FLOAT,
     Array,
     Cost,
+    Cut,
     Effects,
     GradientRequest,
     OpView,
     Role,
+    RowProgram,
+    Total,
     arg,
     blob,
     ends,
     kernel,
+    row_program,
     schema,
     show_dims,
     streamed,
@@ -77,6 +83,14 @@ def lp_norm(op: OpView, X: Array, Y: Array) -> None:
     Y[...] = total / divisor(op, X.size)
 
 
+def _normed(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+    sums = {"total": Total("sum", "abs(X)" if op.p == 1 else "X * X")}
+    return RowProgram(Cut(1, specs["X"].size), sums, row={"Y": "total / count" if op.average else "total"})
+
+
+row_program(LP_NORM, _normed)
+
+
 LP_NORM_GRADIENT = schema(
     "LpNormGradient",
     """dX = dY sign(X) for p = 1, 0 where |X| <= 1e-12; 2 dY X for p = 2.
@@ -114,3 +128,12 @@ def lp_norm_gradient_cost(op: OpView, X: TensorSpec, dY: TensorSpec, dX: TensorS
 def lp_norm_gradient_kernel(op: OpView, X: Array, dY: Array, dX: Array) -> None:
     slope = np.where(np.abs(X) <= ZERO, 0, np.sign(X)) if op.p == 1 else 2 * X
     dX[...] = slope * (dY[0] / divisor(op, X.size))
+
+
+def _sloped(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+    slope = f"where(abs(X) <= {ZERO}, 0, sign(X))" if op.p == 1 else "2 * X"
+    row = {"share": "dY / count" if op.average else "dY"}
+    return RowProgram(Cut(1, specs["X"].size), row=row, each={"dX": f"{slope} * share"}, lies={"dY": "one"})
+
+
+row_program(LP_NORM_GRADIENT, _sloped)

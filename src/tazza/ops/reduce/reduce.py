@@ -7,7 +7,7 @@ without `keepdims` lacks them. Gradients get dY, X and Y; dX has the shape of X.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -17,16 +17,20 @@ from tazza.operator import (
     FLOAT,
     Array,
     Cost,
+    Cut,
     Effects,
     GradientRequest,
     OpSchema,
     OpView,
+    RowProgram,
+    Total,
     arg,
     blob,
     ends,
     family,
     gradients_of,
     kernel,
+    row_program,
     schema,
     show_dims,
     streamed,
@@ -86,6 +90,11 @@ def reduce_gradient_cost(op: OpView, dY: TensorSpec, X: TensorSpec, Y: TensorSpe
     return streamed((dY, X, Y), (dX,), flops=2 * dX.size)
 
 
+def reduced_cut(op: OpView, X: TensorSpec) -> Cut | str:
+    """Return how X lies as matrices whose rows are what is reduced, or why there are none."""
+    return Cut.of(X.shape, reduced_axes(op, X.shape))
+
+
 def _count(X: Array, axes: tuple[int, ...]) -> int:
     """Return how many elements of X go into one of Y."""
     return math.prod(X.shape[axis] for axis in axes)
@@ -133,6 +142,10 @@ def _along(dY: Array, X: Array, Y: Array, axes: tuple[int, ...]) -> Array:
     return np.where(Y == 0, 0, dY * X / np.where(Y == 0, 1, Y))
 
 
+SUM = {"total": Total("sum", "X")}
+REACHED = "dY * (X == Y)"
+
+
 @dataclass(frozen=True, slots=True)
 class Reduction:
     """What tells one reduction from another.
@@ -145,6 +158,10 @@ class Reduction:
     dtypes: frozenset[DataType]
     forward: Callable[[Array, tuple[int, ...]], Array]
     backward: Callable[[Array, Array, Array, tuple[int, ...]], Array]
+    totals: Mapping[str, Total]
+    """What a row X is reduced to; `row` is what is made of that, and `slope` of each element with dY and Y."""
+    row: Mapping[str, str]
+    slope: str
     reduced: str
     """Text of `Y` for X = [[3, -4]] in the example."""
     spread: str
@@ -159,6 +176,9 @@ class Reduction:
             SUMMABLE,
             _total,
             lambda dY, X, Y, axes: dY,
+            SUM,
+            {"Y": "total"},
+            "dY",
             "[[-1.]]",
             "[[10., 10.]]",
         ),
@@ -168,6 +188,9 @@ class Reduction:
             FLOAT,
             _mean,
             _share,
+            SUM,
+            {"Y": "total / count"},
+            "dY / count",
             "[[-0.5]]",
             "[[5., 5.]]",
         ),
@@ -177,6 +200,9 @@ class Reduction:
             SUMMABLE,
             _largest,
             _where_reached,
+            {"Y": Total("max", "X")},
+            {},
+            REACHED,
             "[[3.]]",
             "[[10.,  0.]]",
         ),
@@ -186,6 +212,9 @@ class Reduction:
             SUMMABLE,
             _smallest,
             _where_reached,
+            {"Y": Total("min", "X")},
+            {},
+            REACHED,
             "[[-4.]]",
             "[[ 0., 10.]]",
         ),
@@ -195,6 +224,9 @@ class Reduction:
             FLOAT,
             lambda X, axes: _total(np.abs(X), axes),
             lambda dY, X, Y, axes: dY * np.sign(X),
+            {"Y": Total("sum", "abs(X)")},
+            {},
+            "dY * sign(X)",
             "[[7.]]",
             "[[ 10., -10.]]",
         ),
@@ -204,6 +236,9 @@ class Reduction:
             FLOAT,
             lambda X, axes: np.sqrt(_total(np.square(X), axes)),
             _along,
+            {"squares": Total("sum", "X * X")},
+            {"Y": "sqrt(squares)"},
+            "where(Y == 0, 0, dY * X / Y)",
             "[[5.]]",
             "[[ 6., -8.]]",
         ),
@@ -230,6 +265,11 @@ def reductions(type: str, row: Reduction) -> OpSchema:
     def reduce(op: OpView, X: Array, Y: Array) -> None:
         Y[...] = row.forward(X, reduced_axes(op, X.shape)).reshape(Y.shape)
 
+    def rows(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+        cut = reduced_cut(op, specs["X"])
+        return cut if isinstance(cut, str) else RowProgram(cut, row.totals, row.row)
+
+    row_program(made, rows)
     return made
 
 
@@ -260,4 +300,11 @@ def reduction_gradients(type: str, row: Reduction) -> OpSchema:
         kept = tuple(1 if i in axes else extent for i, extent in enumerate(X.shape))
         dX[...] = row.backward(dY.reshape(kept), X, Y.reshape(kept), axes)
 
+    def rows(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+        cut = reduced_cut(op, specs["X"])
+        if isinstance(cut, str):
+            return cut
+        return RowProgram(cut, each={"dX": row.slope}, lies={"dY": "row", "Y": "row"})
+
+    row_program(made, rows)
     return made

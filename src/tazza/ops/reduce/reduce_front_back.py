@@ -7,6 +7,8 @@ first lengths[j] elements count; `num_reduce_dim` is 1 then. A mean over no elem
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,18 +16,22 @@ import numpy as np
 from tazza.operator import (
     Array,
     Cost,
+    Cut,
     Dims,
     Effects,
     GradientRequest,
     OpSchema,
     OpView,
     Role,
+    RowProgram,
+    Total,
     arg,
     blob,
     ends,
     family,
     gradients_of,
     kernel,
+    row_program,
     schema,
     show_dims,
     streamed,
@@ -109,6 +115,31 @@ def divide(total: Array, count: Array | int) -> Array:
     return np.sign(total) * (np.abs(total) // count)
 
 
+def matrix_cut(op: OpView, X: TensorSpec, *, front: bool) -> Cut | str:
+    """Return how X lies as a matrix whose rows are what is reduced, or why that is not all there is to say."""
+    if op.has_input("lengths"):
+        return "lengths say which elements count"
+    count: int = op.num_reduce_dim if front else len(X.shape) - op.num_reduce_dim
+    first, last = math.prod(X.shape[:count]), math.prod(X.shape[count:])
+    return Cut(1, first, last) if front else Cut(first, last)
+
+
+def _reduced_rows(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+    cut = matrix_cut(op, specs["X"], front=is_front(op))
+    if isinstance(cut, str):
+        return cut
+    sums = {"total": Total("sum", "X")}
+    return RowProgram(cut, sums, row={"Y": "total / count" if is_mean(op) else "total"})
+
+
+def _spread_rows(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+    cut = matrix_cut(op, specs["dX"], front=is_front(op))
+    if isinstance(cut, str):
+        return cut
+    row = {"share": "dY / count" if is_mean(op) else "dY"}
+    return RowProgram(cut, row=row, each={"dX": "share"}, lies={"dY": "row"})
+
+
 def reduce_columns(op: OpView, X: Array, lengths: Array | None, Y: Array) -> None:
     columns = columns_of(op, X, front=is_front(op))
     counts, number = weights_of(op, columns.shape[0], lengths)
@@ -182,6 +213,7 @@ def matrix_reductions(type: str, row: Matrix) -> OpSchema:
     made.cost(cost)
     made.gradient(gradient)
     kernel(made)(reduce_columns)
+    row_program(made, _reduced_rows)
     return made
 
 
@@ -202,4 +234,5 @@ def matrix_reduction_gradients(type: str, row: Matrix) -> OpSchema:
     made.infer(gradient_infer)
     made.cost(gradient_cost)
     kernel(made)(spread_columns)
+    row_program(made, _spread_rows)
     return made

@@ -6,6 +6,7 @@ lengths[j] elements of column j count, but the first one always does. No element
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,16 +19,19 @@ from tazza.operator import (
     GradientRequest,
     OpSchema,
     OpView,
+    RowProgram,
+    Total,
     blob,
     ends,
     family,
     gradients_of,
     kernel,
+    row_program,
     schema,
     show_dims,
     streamed,
 )
-from tazza.ops.reduce.reduce_front_back import ARGS, LENGTHS, columns_of, kept_dims, weights_of
+from tazza.ops.reduce.reduce_front_back import ARGS, LENGTHS, columns_of, kept_dims, matrix_cut, weights_of
 from tazza.ops.shape.axis import shapes_agree
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
@@ -96,6 +100,11 @@ def matrix_maxima(type: str, row: Largest) -> OpSchema:
             np.copyto(largest, columns[0], where=np.isnan(columns[0]))
             Y[...] = largest.reshape(Y.shape)
 
+    def rows(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+        cut = matrix_cut(op, specs["X"], front=row.front)
+        return cut if isinstance(cut, str) else RowProgram(cut, {"Y": Total("first_max", "X")})
+
+    row_program(made, rows)
     return made
 
 
@@ -143,4 +152,11 @@ def matrix_maximum_gradients(type: str, row: Largest) -> OpSchema:
         found = np.where(hit, dY.reshape(-1), np.float32(0))
         dX[...] = (found if row.front else found.T).reshape(dX.shape)
 
+    def rows(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+        cut = matrix_cut(op, specs["X"], front=row.front)
+        if isinstance(cut, str):
+            return cut
+        return RowProgram(cut, each={"dX": "where(X == Y, dY, 0)"}, lies={"Y": "row", "dY": "row"})
+
+    row_program(made, rows)
     return made

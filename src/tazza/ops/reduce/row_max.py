@@ -8,6 +8,7 @@ Source: Caffe2.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,15 +17,19 @@ from tazza.operator import (
     FLOAT,
     Array,
     Cost,
+    Cut,
     Effects,
     GradientRequest,
     OpSchema,
     OpView,
+    RowProgram,
+    Total,
     blob,
     ends,
     family,
     gradients_of,
     kernel,
+    row_program,
     schema,
     show_dims,
     streamed,
@@ -82,6 +87,11 @@ class Line:
     shares: str
 
 
+def _cut(X: TensorSpec, row: Line) -> Cut:
+    B, M, N = X.shape
+    return Cut(B, M, N) if row.axis == 1 else Cut(B * M, N)
+
+
 @family(
     {
         "RowwiseMax": Line("row", 2, "[[5., 4.]]", "[[[0., 3.],\n        [7., 0.]]]"),
@@ -109,6 +119,11 @@ def row_maxima(type: str, row: Line) -> OpSchema:
             first = np.take(X, 0, axis=row.axis)
             Y[...] = np.where(np.isnan(first), first, np.fmax.reduce(X, axis=row.axis))
 
+    def rows(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+        del op
+        return RowProgram(_cut(specs["X"], row), {"Y": Total("first_max", "X")})
+
+    row_program(made, rows)
     return made
 
 
@@ -138,4 +153,10 @@ def row_max_gradients(type: str, row: Line) -> OpSchema:
         lying = [1 if axis == row.axis else extent for axis, extent in enumerate(X.shape)]
         dX[...] = np.where(Y.reshape(lying) == X, dY.reshape(lying), 0)
 
+    def rows(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+        del op
+        cut = _cut(specs["X"], row)
+        return RowProgram(cut, each={"dX": "where(Y == X, dY, 0)"}, lies={"Y": "row", "dY": "row"})
+
+    row_program(made, rows)
     return made

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from tazza.operator import (
     FLOAT,
     Array,
     Cost,
+    Cut,
     Effects,
     GradientRequest,
     OpView,
     Role,
+    RowProgram,
+    Total,
     arg,
     blob,
     ends,
     forbidden,
     kernel,
     not_written,
+    row_program,
     schema,
     streamed,
 )
+from tazza.operator.row_program import RowRule
 from tazza.ops.shape.axis import require_one_element
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
@@ -72,6 +79,19 @@ def sum_elements(op: OpView, X: Array, Y: Array) -> None:
     Y[...] = np.sum(X) / divisor(op, X)
 
 
+def _summed(text: str) -> RowRule:
+    """Return the rule of a sum over all elements, or of their mean."""
+
+    def rule(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+        sums = {"total": Total("sum", text)}
+        return RowProgram(Cut(1, specs["X"].size), sums, row={"Y": "total / count" if op.average else "total"})
+
+    return rule
+
+
+row_program(SUM_ELEMENTS, _summed("X"))
+
+
 SUM_ELEMENTS_GRADIENT = schema(
     "SumElementsGradient",
     "dX = dY, everywhere, with `average` divided by the number of elements of X.",
@@ -106,6 +126,14 @@ def sum_elements_gradient_cost(op: OpView, X: TensorSpec, dY: TensorSpec, dX: Te
 @kernel(SUM_ELEMENTS_GRADIENT)
 def sum_elements_gradient_kernel(op: OpView, X: Array, dY: Array, dX: Array) -> None:
     dX[...] = dY.reshape(()) / divisor(op, X)
+
+
+def _spread(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+    row = {"share": "dY / count" if op.average else "dY"}
+    return RowProgram(Cut(1, specs["dX"].size), row=row, each={"dX": "share"}, lies={"dY": "one"})
+
+
+row_program(SUM_ELEMENTS_GRADIENT, _spread)
 
 
 SUM_ELEMENTS_INT = schema(
@@ -156,3 +184,6 @@ def sum_sqr_elements_cost(op: OpView, X: TensorSpec, Y: TensorSpec) -> Cost:
 @kernel(SUM_SQR_ELEMENTS)
 def sum_sqr_elements(op: OpView, X: Array, Y: Array) -> None:
     Y[...] = np.sum(np.square(X)) / divisor(op, X)
+
+
+row_program(SUM_SQR_ELEMENTS, _summed("X * X"))

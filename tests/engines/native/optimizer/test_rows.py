@@ -21,6 +21,8 @@ pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailabl
 
 Array = NDArray[Any]
 ROW_WISE = "RowWiseSparseAdagrad"
+OF_ONE = {"RowWiseSparseAdagrad": "M", "RowWiseSparseAdam": "V"}
+"""Updates with one number for each row, and where it stands."""
 R, K = 9, 40
 
 
@@ -28,7 +30,7 @@ def compiled() -> list[str]:
     """Return the updates of rows that this engine has."""
     for type in SCHEMAS:
         find_schema(type)
-    return sorted(type for type in (*ON_ROWS, ROW_WISE, *fused_updates.rows) if kernel_key(type, "native") in KERNELS)
+    return sorted(type for type in (*ON_ROWS, *OF_ONE, *fused_updates.rows) if kernel_key(type, "native") in KERNELS)
 
 
 COMPILED = compiled()
@@ -43,6 +45,8 @@ def inputs_of(schema: OpSchema, width: int) -> dict[str, Array]:
             found[letter] = random.integers(0, R, K)
         elif letter == "lr":
             found[letter] = np.array([-0.1], np.float32)
+        elif letter == "iter":
+            found[letter] = np.array([4])
         elif letter == "LENGTHS":
             found[letter] = np.array([3, 0, K - 8, 5], np.int32)
         elif letter == "dY":
@@ -50,7 +54,7 @@ def inputs_of(schema: OpSchema, width: int) -> dict[str, Array]:
         elif letter == "dW":
             found[letter] = random.standard_normal((K, width)).astype(np.float32)
         else:
-            shape = (R,) if schema.type.startswith(ROW_WISE) and letter == "M" else (R, width)
+            shape = (R,) if OF_ONE.get(schema.type.partition("Fused")[0]) == letter else (R, width)
             found[letter] = random.random(shape).astype(np.float32)
     return found
 
@@ -74,7 +78,7 @@ def test_it_is_the_reference(type: str, width: int) -> None:
 
 def test_each_update_with_a_formula_of_whole_parameters_is_compiled() -> None:
     fused = (type for type, row in fused_updates.rows.items() if not row.reducer.weighted)
-    assert set(COMPILED) == {ROW_WISE, *fused, *(type for type, of in ON_ROWS.items() if of.dense.formulas is not None)}
+    assert set(COMPILED) == {*OF_ONE, *fused, *(type for type, of in ON_ROWS.items() if of.dense.formulas is not None)}
 
 
 @pytest.mark.parametrize("type", COMPILED)

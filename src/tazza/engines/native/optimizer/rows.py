@@ -33,6 +33,7 @@ from tazza.codegen.rows import (
     stop_if,
     when,
 )
+from tazza.codegen.scalar import Scalars
 from tazza.codegen.vector import Emission
 from tazza.device import Context
 from tazza.engines.native import SOURCES
@@ -40,10 +41,10 @@ from tazza.engines.native.sparse_product import carry_loop
 from tazza.operator import Expression, Launch, Operands, OpSchema, OpView, Spec, Unsupported, launcher
 from tazza.ops.optimizer.adadelta import SPARSE_ADADELTA
 from tazza.ops.optimizer.adagrad import SPARSE_ADAGRAD
+from tazza.ops.optimizer.adam import SPARSE_ADAM
 from tazza.ops.optimizer.fused_adagrad import fused_updates
 from tazza.ops.optimizer.momentum_sgd import SPARSE_MOMENTUM_SGD_UPDATE
-from tazza.ops.optimizer.row_wise import ADAGRAD as ROW_WISE_ADAGRAD
-from tazza.ops.optimizer.row_wise import row_wise_formulas
+from tazza.ops.optimizer.row_wise import ROW_WISE_FORMULAS
 from tazza.ops.optimizer.rows import RowFormulas, row_formulas
 from tazza.ops.sparse.segment import check_rows, starts_of
 from tazza.runtime.threads import thread_count
@@ -68,6 +69,7 @@ class Update:
         one: of these, those that have one number for each row.
         by_index: letters, inputs and outputs, with a row for each index, or for each segment of them.
         scalars: input letters of one element.
+        shared: what is computed of such ones first, once for all rows.
         index_bits: of an index.
         segmented: whether LENGTHS say which indices are those of a segment.
     """
@@ -77,6 +79,7 @@ class Update:
     one: frozenset[str]
     by_index: frozenset[str]
     scalars: tuple[str, ...]
+    shared: Scalars
     index_bits: int
     segmented: bool = False
 
@@ -91,7 +94,8 @@ class Update:
         f = self.formulas
         mean = "" if f.mean is None else f.mean.text()
         texts = [f"{letter} = {one.text()}" for part in (f.row, f.each) for letter, one in part.items()]
-        return f"{self.letters} {sorted(self.one)} {self.index_bits} mean {mean}; {'; '.join(texts)}"
+        told = f"{self.letters} {sorted(self.one)} {self.index_bits} mean {mean}; {'; '.join(texts)}"
+        return f"{told} with {self.shared}" if self.shared.expressions else told
 
 
 class _Writer:
@@ -105,6 +109,7 @@ class _Writer:
         self.indices = lines.load_pointer("%block", POINTER)
         self.at = {name: lines.load_pointer("%block", POINTER + 1 + n) for n, name in enumerate(update.letters)}
         self.scalars = {name: load_one(self.v, FLOAT, self.at[name]) for name in update.scalars}
+        self.scalars |= update.shared.write(self.v, POINTER + 1 + len(update.letters))
 
     def index(self, k: str) -> str:
         """Return the row that index k picks."""
@@ -218,12 +223,15 @@ def rows_launch(op: OpView, formulas: RowFormulas, inputs: Sequence[Spec]) -> La
     kept = {str(over): out for out, (over,) in op.schema.must_in_place.items()}
     one = frozenset(letter for letter, out in kept.items() if out in formulas.row)
     gradient, segmented = ("dY", True) if "LENGTHS" in specs else ("dW", False)
-    scalars = tuple(letter for letter in op.input_letters if letter not in {*kept, "indices", gradient, "LENGTHS"})
+    read = {name for one in formulas.shown for name in one.names}
+    scalars = tuple(letter for letter in op.input_letters if letter in read - {*kept, gradient})
     by_index = frozenset({gradient, *op.output_letters} - set(kept.values()))
     indices, W = specs["indices"], specs["W"]
     K, width, R = indices.size, math.prod(W.shape[1:]), W.shape[0]
     S = specs["LENGTHS"].size if segmented else 0
-    update = Update(formulas, kept, one, by_index, scalars, 8 * indices.dtype.itemsize, segmented)
+    update = Update(
+        formulas, kept, one, by_index, scalars, _shared(formulas, specs), 8 * indices.dtype.itemsize, segmented
+    )
     address = SOURCES.compiled(f"rows: {update}", lambda lines: write_update(lines, update), finish_status)
     flops = width * sum(expression.flops for expression in formulas.each.values())
     threads = threads_for(thread_count(), K, flops, 4.0 * width * (2 * len(kept) + len(by_index)))
@@ -233,7 +241,13 @@ def rows_launch(op: OpView, formulas: RowFormulas, inputs: Sequence[Spec]) -> La
         if segmented:
             starts_of(op, "LENGTHS", operands["LENGTHS"].array, K, "indices")
 
-    return BlockLaunch(address, (threads, K, width, 0, R, S, Slot("indices"), *map(Slot, update.letters)), check=check)
+    words = (threads, K, width, 0, R, S, Slot("indices"), *map(Slot, update.letters), *update.shared.words)
+    return BlockLaunch(address, words, check=check)
+
+
+def _shared(formulas: RowFormulas, specs: Mapping[str, TensorSpec]) -> Scalars:
+    read = sorted({name for expression in formulas.scalars.values() for name in expression.names})
+    return Scalars(formulas.scalars, tuple((letter, Slot(letter), specs[letter].dtype) for letter in read))
 
 
 def _register(made: OpSchema, formulas: Callable[[OpView], RowFormulas | None]) -> None:
@@ -256,9 +270,10 @@ def _register(made: OpSchema, formulas: Callable[[OpView], RowFormulas | None]) 
         return rows_launch(op, found, inputs)
 
 
-for _made in (SPARSE_ADADELTA, SPARSE_ADAGRAD, SPARSE_MOMENTUM_SGD_UPDATE):
+for _made in (SPARSE_ADADELTA, SPARSE_ADAGRAD, SPARSE_ADAM, SPARSE_MOMENTUM_SGD_UPDATE):
     _register(_made, row_formulas)
-_register(ROW_WISE_ADAGRAD, row_wise_formulas)
+for _made, _formulas in ROW_WISE_FORMULAS:
+    _register(_made, _formulas)
 for _type, _row in fused_updates.rows.items():
     if not _row.reducer.weighted:
         _register(fused_updates[_type], _row.formulas)

@@ -21,6 +21,7 @@ from tazza.engines.onednn.primitive import Attributes, describe
 from tazza.engines.onednn.shape.copy import reorder
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.reduce.reduce import reduced_axes, reductions
+from tazza.runtime.machine import machine
 from tazza.tensor import ROW_MAJOR, DataType, Opaque, TensorSpec
 
 FLOATS = frozenset({DataType.FLOAT, DataType.BFLOAT16, DataType.FLOAT16})
@@ -31,6 +32,8 @@ ALGORITHMS = {
     "ReduceL2": "reduction_sum",
 }
 BEFORE = {"ReduceL1": "eltwise_abs", "ReduceL2": "eltwise_square"}
+PASSES = 2
+"""Passes of a plain loop over X that its reduction takes as long as."""
 LONGEST = 4096
 """Elements that are reduced in one turn, where their number has a divisor up to this."""
 
@@ -105,5 +108,14 @@ def _factors(count: int) -> list[int]:
     return [*found, count] if count > 1 or not found else found
 
 
+def reduce_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
+    """Return about how long it takes: its passes over X, each of which counts for some of a plain loop."""
+    X = specs["X"]
+    axes = reduced_axes(op, X.shape)
+    turned = any(X.shape[axis] > 1 for axis in range(min(axes, default=0), len(X.shape)) if axis not in axes)
+    passes = PASSES + 2 * (turned + (op.type in BEFORE))
+    return passes * X.nbytes / machine().memory_bytes_per_ns
+
+
 for _type in ALGORITHMS:
-    onednn(reductions[_type], empty="zero")(reduce)
+    onednn(reductions[_type], empty="zero", estimate_ns=reduce_ns)(reduce)

@@ -1,0 +1,82 @@
+"""Numbers of which a run of a kernel has one each: expressions over operands of one element, computed in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tazza.codegen.block import Slot, Word
+from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.vector import Emission
+from tazza.tensor import DataType
+from tazza.tensor.expression import Expression
+
+KINDS = {DataType.FLOAT: "float", DataType.DOUBLE: "double", DataType.INT32: "i32", DataType.INT64: "i64"}
+"""Element types of operands, and their LLVM types."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scalars:
+    """What is computed, by name, from operands whose addresses stand in the block one behind the other.
+
+    Attributes:
+        expressions: name -> expression over the names of operands.
+        operands: name, slot and element type of each.
+    """
+
+    expressions: Mapping[str, Expression]
+    operands: Sequence[tuple[str, Slot, DataType]]
+
+    @property
+    def words(self) -> tuple[Word, ...]:
+        """What they need of a block."""
+        return tuple(slot for _, slot, _ in self.operands)
+
+    @property
+    def names(self) -> set[str]:
+        """The names that they are computed from."""
+        return {name for expression in self.expressions.values() for name in expression.names}
+
+    @property
+    def unsupported(self) -> str | None:
+        """Why one of these types is not read, or None."""
+        strange = [f"{name} is {dtype.label}" for name, _, dtype in self.operands if dtype not in KINDS]
+        return f"{strange[0]}, which is no number of a formula" if strange else None
+
+    def renamed(self) -> Scalars:
+        """Return the same as s0, s1 ... over b0, b1 ...: equal kernels have equal texts."""
+        operands = [(f"b{k}", slot, dtype) for k, (_, slot, dtype) in enumerate(self.operands)]
+        new = {old: Expression.parse(name) for (old, *_), (name, *_) in zip(self.operands, operands, strict=True)}
+        texts = {f"s{k}": one.substitute(new) for k, one in enumerate(self.expressions.values())}
+        return Scalars(texts, operands)
+
+    def __str__(self) -> str:
+        """Return what tells them apart in kernels."""
+        kinds = ", ".join(f"{name} {dtype.label}" for name, _, dtype in self.operands)
+        return "; ".join([kinds, *(f"{name} = {one.text()}" for name, one in self.expressions.items())])
+
+    def write(self, v: Lanes, word: int) -> dict[str, str]:
+        """Return, by name, a vector that is full of each, rounded to the elements of `v`.
+
+        The address of the first operand is that word of the block.
+        """
+        lines = v.lines
+        one = Lanes(lines, 1, 64)
+        given = {
+            name: one.splat(_load(lines, lines.load_pointer("%block", word + k), dtype))
+            for k, (name, _, dtype) in enumerate(self.operands)
+        }
+        emission = Emission(one, given)
+        found = {name: emission.write(expression) for name, expression in self.expressions.items()}
+        return {name: _full(v, lines.let(f"extractelement {one.type} {value}, i32 0")) for name, value in found.items()}
+
+
+def _load(lines: Lines, pointer: str, dtype: DataType) -> str:
+    value = lines.let(f"load {KINDS[dtype]}, ptr {pointer}")
+    if dtype is DataType.DOUBLE:
+        return value
+    return lines.let(f"{'fpext' if dtype.is_float else 'sitofp'} {KINDS[dtype]} {value} to double")
+
+
+def _full(v: Lanes, value: str) -> str:
+    return v.splat(value if v.bits == 64 else v.lines.let(f"fptrunc double {value} to float"))

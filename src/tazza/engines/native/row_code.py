@@ -1,0 +1,393 @@
+"""The code of kernels that go over rows: totals, numbers of a row, elements.
+
+Letters as in `operator.row_program`: B x D x K. Where K is 1 a row lies along the lanes, which are joined at its end;
+else lanes are rows side by side. Elements are joined in float32 for some vectors at most, what comes of these in
+float64.
+
+Where rows are cut into chunks, all threads make totals of chunks, wait for each other, and join them in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.loop import count_loop, lanes_below, share, store, sweep
+from tazza.codegen.typed import MEMORY, Vector
+from tazza.codegen.vector import Emission
+from tazza.codegen.writer import Writer
+from tazza.engines.native.sparse_product import carry_loop
+from tazza.operator import Expression
+from tazza.operator.row_program import JOINS
+from tazza.tensor import DataType
+
+WORDS = ("threads", "items", "chunks", "along", "behind", "outer", "plane", "width", "scratch")
+"""Of the block: extents, the elements of each of the O, and how far along what is cut there is joined in float32."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A letter: how it lies, its type, and whether it is written."""
+
+    name: str
+    lies: str
+    dtype: DataType
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What tells kernels apart.
+
+    Attributes:
+        operands: letters, in the order of their addresses in the block.
+        joins: name of each total -> what joins it.
+        texts: name -> expression of totals, numbers of a row and elements.
+        stages: names of totals that are made in one pass, pass by pass.
+        given: names of numbers that stand in the block behind all addresses.
+        lanes: of a vector.
+        across: whether lanes are rows side by side.
+        outer: whether rows have parts that lie apart.
+        cut: whether rows are cut into chunks.
+    """
+
+    operands: tuple[Operand, ...]
+    joins: Mapping[str, str]
+    texts: Mapping[str, Expression]
+    stages: tuple[tuple[str, ...], ...]
+    given: tuple[str, ...]
+    lanes: int
+    across: bool
+    outer: bool
+    cut: bool
+
+    def __str__(self) -> str:
+        """Return what names the kernel; complete."""
+        shown = ", ".join(f"{one.name} {one.lies} {one.dtype.label} {int(one.written)}" for one in self.operands)
+        texts = "; ".join(f"{name} {self.joins.get(name, '')} {one.text()}" for name, one in self.texts.items())
+        return f"rows {self.lanes} {self.across} {self.outer} {self.cut} {self.stages} {self.given} ({shown}): {texts}"
+
+    def written(self, lies: str) -> list[Operand]:
+        """Return the outputs that lie so."""
+        return [one for one in self.operands if one.written and one.lies == lies]
+
+
+Body = Callable[[str, str, "str | None", Sequence[str]], Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A row, or some rows side by side: its number of matrix, its first row, and which lanes there are."""
+
+    b: str
+    row: str
+    mask: str | None
+
+
+class Rows:
+    """Writes the passes over the rows of a thread."""
+
+    def __init__(self, lines: Lines, form: Form) -> None:
+        """Load what the block says."""
+        self.lines, self.form = lines, form
+        self.write_words = Writer(lines, WORDS, ("scratch",))
+        self.w = self.write_words.w
+        self.at = {one.name: lines.load_pointer("%block", len(WORDS) + k) for k, one in enumerate(form.operands)}
+        self.operands = {one.name: one for one in form.operands}
+        self.v = Lanes(lines, form.lanes, 32)
+        self.numbers = Vector(lines, form.lanes if form.across else 1, DataType.DOUBLE)
+        """What there is one of for each row."""
+        self.extent = self.w["outer" if form.outer else "along"]
+        """Along which rows are gone through, and cut."""
+        elements = self.write_words.mul(self.w["outer"], self.w["along"])
+        counted = self.write_words.most(elements, "1")  # what is divided by the number of none is 0
+        self.known = {"count": self.numbers.lanes.splat(lines.let(f"uitofp i64 {counted} to double"))}
+        for k, name in enumerate(form.given, len(WORDS) + len(form.operands)):
+            value = lines.let(f"bitcast i64 {lines.load_word('%block', k)} to double")
+            self.known[name] = self.numbers.lanes.splat(value)
+
+    def write(self) -> None:
+        """All passes over a row before the next one; or, where rows are cut, one pass over all chunks, and so on."""
+        lines, w = self.lines, self.write_words
+        parts = w.mul(self.w["items"], self.w["chunks"])
+        first, last = share(lines, parts)
+        if not self.form.cut:
+            count_loop(lines, first, last, self._whole)
+            return
+        for k in range(len(self.form.stages)):
+            count_loop(lines, first, last, lambda part, k=k: self._part(part, k))
+            w.wait()
+        if self.form.written("each"):
+            count_loop(lines, first, last, self._elements_of_part)
+        if self.form.written("row"):
+            w.wait()  # what is overwritten may have been read until now
+            begin, end = share(lines, self.w["items"])
+            count_loop(lines, begin, end, self._numbers_of_item)
+
+    # -- parts ---------------------------------------------------------------------------------------------------------
+
+    def _whole(self, item: str) -> None:
+        """Do all that is done with one item."""
+        one, span = self._item(item), ("0", self.extent)
+        known: dict[str, str] = {}
+        for stage in self.form.stages:
+            known |= self._totals(one, stage, span, self._numbers(one, known))
+        numbers = self._numbers(one, known)
+        self._elements(one, span, numbers)
+        self._store_numbers(one, numbers)
+
+    def _part(self, part: str, k: int) -> None:
+        """Make the totals of stage k for one chunk of an item."""
+        item, chunk = self._split(part)
+        one = self._item(item)
+        known = self._joined(item, self.form.stages[:k])
+        found = self._totals(one, self.form.stages[k], self._span(chunk), self._numbers(one, known))
+        for name, value in found.items():
+            self.numbers.store(value, self.w["scratch"], self._place(name, part), None)
+
+    def _elements_of_part(self, part: str) -> None:
+        item, chunk = self._split(part)
+        one = self._item(item)
+        self._elements(one, self._span(chunk), self._numbers(one, self._joined(item, self.form.stages)))
+
+    def _numbers_of_item(self, item: str) -> None:
+        one = self._item(item)
+        self._store_numbers(one, self._numbers(one, self._joined(item, self.form.stages)))
+
+    def _split(self, part: str) -> tuple[str, str]:
+        w, chunks = self.write_words, self.w["chunks"]
+        return w.div(part, chunks), w.rem(part, chunks)
+
+    def _span(self, chunk: str) -> tuple[str, str]:
+        """Return begin and end of a chunk of a row."""
+        w, extent, chunks = self.write_words, self.extent, self.w["chunks"]
+        return w.div(w.mul(extent, chunk), chunks), w.div(w.mul(extent, w.add(chunk, 1)), chunks)
+
+    def _place(self, name: str, part: str) -> str:
+        """Return where the total of a part stands in the scratch memory, in float64."""
+        w = self.write_words
+        k = list(self.form.joins).index(name)
+        parts = w.mul(self.w["items"], self.w["chunks"])
+        return w.mul(w.add(w.mul(parts, k), part), self.numbers.count)
+
+    def _joined(self, item: str, stages: Sequence[Sequence[str]]) -> dict[str, str]:
+        """Return totals of an item, joined of those of its chunks."""
+        names = [name for stage in stages for name in stage]
+        if not names:
+            return {}
+        lines, w = self.lines, self.write_words
+        first = w.mul(item, self.w["chunks"])
+
+        def add(c: str, carried: Sequence[str]) -> list[str]:
+            part = w.add(first, c)
+            found = [self.numbers.load(self.w["scratch"], self._place(name, part), None) for name in names]
+            return [self._join(name, self.numbers, *pair) for name, *pair in zip(names, carried, found, strict=True)]
+
+        starts = [self.numbers.load(self.w["scratch"], self._place(name, first), None) for name in names]
+        _, values = carry_loop(
+            lines, self.numbers.type, ("1", self.w["chunks"], 1), starts, lambda c, v: add(c, list(v))
+        )
+        return dict(zip(names, values, strict=True))
+
+    # -- rows ----------------------------------------------------------------------------------------------------------
+
+    def _item(self, item: str) -> _Item:
+        w, behind = self.write_words, self.w["behind"]
+        if not self.form.across:
+            return _Item(item, item, None)
+        blocks = w.pieces(behind, self.form.lanes)
+        b, column = w.div(item, blocks), w.mul(w.rem(item, blocks), self.form.lanes)
+        return _Item(b, w.add(w.mul(b, behind), column), lanes_below(self.v, w.sub(behind, column)))
+
+    def _numbers(self, one: _Item, known: Mapping[str, str]) -> dict[str, str]:
+        """Return the numbers of a row that follow from those totals that are known."""
+        v = self.numbers.lanes
+        values = {**self.known, **known}
+        for operand in self.form.operands:
+            if operand.written or operand.lies not in ("row", "one"):
+                continue
+            at = self.at[operand.name]
+            if operand.lies == "one":
+                values[operand.name] = self._one(v, operand.dtype, at)
+            else:
+                values[operand.name] = self._some(v, operand.dtype, at, one.row, one.mask)
+        for name, expression in self.form.texts.items():
+            written = self.operands.get(name)
+            is_number = name not in self.form.joins and (written is None or written.lies == "row")
+            if is_number and set(expression.names) <= values.keys():
+                values[name] = Emission(v, values).write(expression)
+        return values
+
+    def _store_numbers(self, one: _Item, numbers: Mapping[str, str]) -> None:
+        for operand in self.form.written("row"):
+            store(self.numbers.lanes, operand.dtype, numbers[operand.name], self.at[operand.name], one.row, one.mask)
+
+    def _narrow(self, numbers: Mapping[str, str], read: set[str]) -> dict[str, str]:
+        """Return numbers of a row as vectors for its elements."""
+        found: dict[str, str] = {}
+        for name in sorted(read & numbers.keys()):
+            value = self.lines.let(f"fptrunc {self.numbers.type} {numbers[name]} to <{self.numbers.count} x float>")
+            if not self.form.across:
+                value = self.v.splat(self.lines.let(f"extractelement <1 x float> {value}, i32 0"))
+            found[name] = value
+        return found
+
+    # -- elements ------------------------------------------------------------------------------------------------------
+
+    def _sweep(
+        self,
+        one: _Item,
+        span: tuple[str, str],
+        body: Body,
+        carried: Sequence[str] = (),
+    ) -> Sequence[str]:
+        """Run `body(place, place along the row, mask, carried)` for the vectors of a part of a row."""
+        if not self.form.outer:
+            return self._line(one, self._start(one), span, body, carried)
+        w = self.write_words
+
+        def line(o: str, values: Sequence[str]) -> list[str]:
+            start = w.add(self._start(one), w.mul(o, self.w["plane"]))
+            return list(self._line(one, start, ("0", self.w["along"]), body, values))
+
+        _, found = carry_loop(self.lines, self.v.type, (*span, 1), carried, lambda o, values: line(o, list(values)))
+        return list(found)
+
+    def _start(self, one: _Item) -> str:
+        """Return the place of the first element of a row, or of rows side by side."""
+        w, along, behind = self.write_words, self.w["along"], self.w["behind"]
+        if not self.form.across:
+            return w.mul(one.row, along)
+        return w.add(w.mul(one.b, w.mul(along, behind)), w.sub(one.row, w.mul(one.b, behind)))
+
+    def _line(self, one: _Item, start: str, span: tuple[str, str], body: Body, carried: Sequence[str]) -> Sequence[str]:
+        w, behind = self.write_words, self.w["behind"]
+        if not self.form.across:
+            return sweep(self.v, *span, lambda i, mask, values: body(w.add(start, i), i, mask, values), carried)
+
+        def line(r: str, values: Sequence[str]) -> list[str]:
+            return list(body(w.add(start, w.mul(r, behind)), r, one.mask, values))
+
+        _, found = carry_loop(self.lines, self.v.type, (*span, 1), carried, lambda r, values: line(r, list(values)))
+        return list(found)
+
+    def _loaded(self, read: set[str], place: str, r: str, mask: str | None) -> dict[str, str]:
+        v, found = self.v, dict[str, str]()
+        for name in sorted(read & self.operands.keys()):
+            operand = self.operands[name]
+            if operand.lies == "each":
+                found[name] = self._some(v, operand.dtype, self.at[name], place, mask)
+            elif operand.lies == "along" and self.form.across:
+                found[name] = self._one(v, operand.dtype, self._element(name, r))
+            elif operand.lies == "along":
+                found[name] = self._some(v, operand.dtype, self.at[name], r, mask)
+        return found
+
+    def _elements(self, one: _Item, span: tuple[str, str], numbers: Mapping[str, str]) -> None:
+        """Write the elements of outputs."""
+        written = self.form.written("each")
+        if not written:
+            return
+        read = {name for operand in written for name in self.form.texts[operand.name].names}
+        fixed = self._narrow(numbers, read)
+
+        def body(place: str, r: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+            emission = Emission(self.v, {**fixed, **self._loaded(read, place, r, mask)})
+            values = [emission.write(self.form.texts[operand.name]) for operand in written]
+            for operand, value in zip(written, values, strict=True):
+                store(self.v, operand.dtype, value, self.at[operand.name], place, mask)
+            return carried
+
+        self._sweep(one, span, body)
+
+    def _totals(
+        self, one: _Item, names: Sequence[str], span: tuple[str, str], numbers: Mapping[str, str]
+    ) -> dict[str, str]:
+        """Return totals of a part of a row: of blocks in float32, which are joined in float64."""
+        lines, w, v = self.lines, self.write_words, self.v
+        read = {name for one_name in names for name in self.form.texts[one_name].names}
+        fixed = self._narrow(numbers, read)
+        starts = self._starts(one, names, read, fixed)
+        width = self.w["width"]
+        begin, end = span
+
+        def body(place: str, r: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+            emission = Emission(v, {**fixed, **self._loaded(read, place, r, mask)})
+            found: list[str] = []
+            for name, before in zip(names, carried, strict=True):
+                new = self._join(
+                    name, Vector(lines, v.count, DataType.FLOAT), before, emission.write(self.form.texts[name])
+                )
+                found.append(new if mask is None or self.form.across else v.select(mask, new, before))
+            return found
+
+        def block(k: str, carried: Sequence[str]) -> list[str]:
+            first = w.add(begin, w.mul(k, width))
+            sums = self._sweep(one, (first, w.least(w.add(first, width), end)), body, starts)
+            found = [self._folded(name, value) for name, value in zip(names, sums, strict=True)]
+            return [self._join(name, self.numbers, *pair) for name, *pair in zip(names, carried, found, strict=True)]
+
+        blocks = w.pieces(w.sub(end, begin), width)
+        initial = [self._widened(start) for start in starts]
+        _, values = carry_loop(lines, self.numbers.type, ("0", blocks, 1), initial, lambda k, c: block(k, list(c)))
+        return dict(zip(names, values, strict=True))
+
+    def _starts(self, one: _Item, names: Sequence[str], read: set[str], fixed: Mapping[str, str]) -> list[str]:
+        """Return what totals begin with: a number, or what the first element of the row gives."""
+        starts = [self.v.constant(JOINS[self.form.joins[name]][1]) for name in names]
+        first = [k for k, name in enumerate(names) if self.form.joins[name] == "first_max"]
+        if first:
+            place = self._start(one)
+            if self.form.across:
+                values = self._loaded(read, place, "0", one.mask)
+            else:
+                values = {
+                    name: self._one(self.v, self.operands[name].dtype, self._element(name, place))
+                    for name in sorted(read & self.operands.keys())
+                }
+            emission = Emission(self.v, {**fixed, **values})
+            for k in first:
+                starts[k] = emission.write(self.form.texts[names[k]])
+        return starts
+
+    def _element(self, name: str, place: str) -> str:
+        return self.lines.let(f"getelementptr {MEMORY[self.operands[name].dtype]}, ptr {self.at[name]}, i64 {place}")
+
+    def _one(self, v: Lanes, dtype: DataType, at: str) -> str:
+        """Return a vector that is full of the element at an address, in floating point."""
+        vector = Vector(self.lines, v.count, dtype)
+        return vector.converted(vector.load_one(at), DataType.FLOAT if v.bits == 32 else DataType.DOUBLE)
+
+    def _some(self, v: Lanes, dtype: DataType, at: str, i: str, mask: str | None) -> str:
+        """Return elements i, i + 1 ... in floating point."""
+        vector = Vector(self.lines, v.count, dtype)
+        return vector.converted(vector.load(at, i, mask), DataType.FLOAT if v.bits == 32 else DataType.DOUBLE)
+
+    def _join(self, name: str, vector: Vector, a: str, b: str) -> str:
+        text, _ = JOINS[self.form.joins[name]]
+        return Emission(vector.lanes, {"a": a, "b": b}).write(Expression.parse(text))
+
+    def _folded(self, name: str, value: str) -> str:
+        """Return numbers of rows from a vector of float32: lanes are joined where a row lies along them."""
+        if self.form.across:
+            return self._widened(value)
+        here = Lanes(self.lines, self.form.lanes, 32)
+        while here.count > 1:
+            half = Lanes(self.lines, here.count // 2, 32)
+            lower, upper = (
+                self.lines.let(
+                    f"shufflevector {here.type} {value}, {here.type} poison, "
+                    f"<{half.count} x i32> <{', '.join(f'i32 {start + lane}' for lane in range(half.count))}>"
+                )
+                for start in (0, half.count)
+            )
+            value, here = self._join(name, Vector(self.lines, half.count, DataType.FLOAT), lower, upper), half
+        return self.lines.let(f"fpext <1 x float> {value} to {self.numbers.type}")
+
+    def _widened(self, value: str) -> str:
+        """Return the first lane, or all of them where they are rows, in float64."""
+        if not self.form.across:
+            one = self.lines.let(f"extractelement {self.v.type} {value}, i32 0")
+            value = Lanes(self.lines, 1, 32).splat(one)
+        return self.lines.let(f"fpext <{self.numbers.count} x float> {value} to {self.numbers.type}")

@@ -1,0 +1,189 @@
+"""Kernels of operators that state what they make of rows: totals, numbers of a row, elements, in as few passes.
+
+Letters as in `operator.row_program`: B x D x K. A row that is long, of few, is cut into chunks. Chunks follow from the
+shape alone, so the result is the same on any number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import cast
+
+from tazza.codegen.block import BlockLaunch, Scratch, Slot, accepts_rows, float_word, slots_of
+from tazza.codegen.kernel import lane_count, threads_for
+from tazza.codegen.loop import KINDS
+from tazza.device import Context
+from tazza.engines.native import SOURCES
+from tazza.engines.native.row_code import Form, Operand, Rows
+from tazza.operator import (
+    KERNELS,
+    Expression,
+    Kernel,
+    Launch,
+    OpSchema,
+    OpView,
+    Spec,
+    Unsupported,
+    kernel_key,
+    with_arguments,
+)
+from tazza.operator.kernel import LaunchChain, Offered
+from tazza.operator.row_program import ROW_RULES, Cut, RowProgram
+from tazza.runtime.machine import machine
+from tazza.runtime.threads import thread_count
+from tazza.tensor import DataType, TensorSpec
+from tazza.tensor.offer import Offer
+
+BLOCK = 64
+"""Vectors that are joined in float32."""
+WIDE = 4
+"""Registers of a vector where formulas are short, so that several sums go on at once."""
+SHORT_FLOPS = 12
+"""Of formulas that are short."""
+CHUNK = 1 << 14
+"""Elements that are worth a chunk, about."""
+MOST_CHUNKS, FEW_ITEMS = 64, 64
+"""The most chunks of a row, and how many rows, or groups of them side by side, are too many to be cut."""
+FLOATS = frozenset(KINDS) - {DataType.DOUBLE, DataType.BOOL}
+READ = FLOATS | {DataType.INT32, DataType.BOOL}
+"""Element types that are written, and those that are read."""
+
+
+# -- preparing ---------------------------------------------------------------------------------------------------------
+
+
+def prepare_rows(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Offered:
+    """Compile what an operator makes of its rows: one program, or several, one behind the other."""
+    del context
+    given = slots_of(op.schema, op.input_letters, outputs=False)
+    made = slots_of(op.schema, op.output_letters, outputs=True)
+    specs = {
+        slot.name: cast("TensorSpec", spec) for slot, spec in zip((*given, *made), (*inputs, *outputs), strict=True)
+    }
+    rule = ROW_RULES[op.type](op, specs)
+    if isinstance(rule, str):
+        return Unsupported(rule)
+    makers: list[Callable[[], Launch]] = []
+    missing, nbytes = {slot.name for slot in made}, 0
+    for program in (rule,) if isinstance(rule, RowProgram) else rule:
+        texts = {name: one.text for name, one in program.totals.items()} | dict(program.row) | dict(program.each)
+        expressions = with_arguments(op, texts)
+        if not expressions:
+            return Unsupported("an argument is NaN, which no formula can name")
+        written = texts.keys() & {slot.name for slot in made}
+        task = _Task(program, _needed(expressions, written), {slot.name: slot for slot in (*given, *made)})
+        operands = task.operands(specs, written)
+        reason = task.unsupported(operands)
+        if reason is not None:
+            return Unsupported(reason)
+        makers.append(partial(_launch, task, operands))
+        missing -= written
+        nbytes += sum(specs[one.name].nbytes for one in operands)
+    if missing:
+        return Unsupported(f"with these arguments there is no formula of {', '.join(sorted(missing))}")
+    return Offer(partial(_chained, makers), estimate_ns=nbytes / machine().memory_bytes_per_ns)
+
+
+def _chained(makers: Sequence[Callable[[], Launch]]) -> Launch:
+    launches = tuple(make() for make in makers)
+    return launches[0] if len(launches) == 1 else LaunchChain(launches)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A program, those of its expressions that are needed, and the slots of the operator by name."""
+
+    program: RowProgram
+    texts: Mapping[str, Expression]
+    slots: Mapping[str, Slot]
+
+    @property
+    def read(self) -> set[str]:
+        """The names that its expressions name."""
+        return {name for one in self.texts.values() for name in one.names}
+
+    def operands(self, specs: Mapping[str, TensorSpec], written: Collection[str]) -> tuple[Operand, ...]:
+        """Return the letters that it reads and writes."""
+        return tuple(
+            Operand(name, self._lies(name), spec.dtype, name in written)
+            for name, spec in specs.items()
+            if name in written or (name in self.read and name not in self.texts)
+        )
+
+    def _lies(self, name: str) -> str:
+        if name in self.program.totals or name in self.program.row:
+            return "row"
+        return self.program.lies.get(name, "each")
+
+    def unsupported(self, operands: Sequence[Operand]) -> str | None:
+        """Return why it cannot be compiled, or None."""
+        strange = [one for one in operands if one.dtype not in (FLOATS if one.written else READ)]
+        if strange:
+            return f"it computes in float32, not {strange[0].name} of {strange[0].dtype.label}"
+        absent = self.read - {"count", *self.program.given, *self.texts, *(one.name for one in operands)}
+        if absent:
+            return f"its formula needs {', '.join(sorted(absent))}"
+        joins = {one.join for name, one in self.program.totals.items() if name in self.texts}
+        return (
+            "a row has no element"
+            if 0 in (self.program.cut.along, self.program.cut.outer) and joins - {"sum"}
+            else None
+        )
+
+
+def _needed(texts: Mapping[str, Expression], wanted: Collection[str]) -> dict[str, Expression]:
+    """Return those expressions that wanted ones hang on, in their order."""
+    found, waiting = set[str](), list(wanted)
+    while waiting:
+        name = waiting.pop()
+        if name in texts and name not in found:
+            found.add(name)
+            waiting += texts[name].names
+    return {name: one for name, one in texts.items() if name in found}
+
+
+def _launch(task: _Task, operands: tuple[Operand, ...]) -> Launch:
+    program, texts, cut = task.program, task.texts, task.program.cut
+    slots = [task.slots[one.name] for one in operands]
+    across, flops = cut.behind > 1, sum(one.flops for one in texts.values())
+    lanes = _lanes(cut.behind if across else cut.along, short=flops <= SHORT_FLOPS)
+    items = cut.before * (-(-cut.behind // lanes) if across else 1)
+    chunks = _chunks(cut, items)
+    joins = {name: one.join for name, one in program.totals.items() if name in texts}
+    stages = tuple(tuple(name for name in stage if name in joins) for stage in program.stages())
+    shape = (lanes, across, cut.outer > 1, chunks > 1)
+    form = Form(operands, joins, texts, tuple(filter(None, stages)), tuple(program.given), *shape)
+    address = SOURCES.compiled(str(form), lambda lines: Rows(lines, form).write())
+    width = BLOCK if across else BLOCK * lanes
+    width = max(1, width // max(cut.along, 1)) if cut.outer > 1 else width
+    moved = sum(one.dtype.itemsize for one in operands if one.lies == "each")
+    threads = min(threads_for(thread_count(), cut.size, flops, max(moved, 4)), items * chunks)
+    parts_bytes = 8 * len(joins) * items * chunks * (lanes if across else 1) if chunks > 1 else 0
+    scratch = Scratch() if parts_bytes else 0
+    plane = cut.size // max(cut.outer, 1)
+    words = (threads, items, chunks, cut.along, cut.behind, cut.outer, plane, width, scratch, *slots)
+    return BlockLaunch(address, (*words, *map(float_word, program.given.values())), parts_bytes)
+
+
+def _lanes(extent: int, *, short: bool) -> int:
+    """Return how many lanes a vector has: those of several registers for short formulas, fewer for short rows."""
+    most = lane_count() * (WIDE if short else 1)
+    return max(min(4, most), min(most, 1 << max(extent - 1, 0).bit_length()))
+
+
+def _chunks(cut: Cut, items: int) -> int:
+    """Return into how many parts each row is cut: some, where the items are few."""
+    if items >= FEW_ITEMS:
+        return 1
+    most = cut.outer if cut.outer > 1 else cut.along
+    return max(1, min(MOST_CHUNKS, cut.size // max(1, items) // CHUNK, most))
+
+
+def register_rows(schema: OpSchema) -> None:
+    """Register the kernel of an operator type that states what it makes of rows; made on demand, as of formulas."""
+    key = kernel_key(schema.type, "native")
+    KERNELS.setdefault(
+        key, Kernel(*key, prepare=prepare_rows, accepts=accepts_rows), help="compiled from what it makes of rows"
+    )
