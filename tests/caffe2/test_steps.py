@@ -19,6 +19,7 @@ from caffe2.python.net_builder import NetBuilder, ops
 from caffe2.python.net_printer import Text
 from caffe2.python.session import LocalSession, Session
 from caffe2.python.task import Node, SetupNets, Task, TaskGroup, TaskOutput, WorkspaceType, final_output
+from tests.patience import LONG_S
 from tools.record_steps import Modules, recorded
 
 RECORDED: dict[str, list[str]] = json.loads(
@@ -95,7 +96,7 @@ class Watched:
     """A Python operator that notes who runs at the same time."""
 
     def __init__(self, parties: int) -> None:
-        self.barrier = threading.Barrier(parties, timeout=20)
+        self.barrier = threading.Barrier(parties, timeout=LONG_S)
         self.calls = 0
         self._lock = threading.Lock()
 

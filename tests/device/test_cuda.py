@@ -243,7 +243,7 @@ def test_copies_of_ordinary_memory_have_ended_on_return(gpu: FakeCUDA) -> None:
     assert isinstance(context.stream, CUDAStream)
     for source, target in ((host, there), (there, back)):
         gate = threading.Event()
-        gpu.launch(context.stream.handle, lambda gate=gate: gate.wait(20))
+        gpu.launch(context.stream.handle, lambda gate=gate: gate.wait(60))
         timer = threading.Timer(0.005, gate.set)
         timer.start()
         context.copy(source, target)

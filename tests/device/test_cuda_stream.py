@@ -16,7 +16,7 @@ from tazza.tensor import CPUPlace, CUDAPlace
 from tests.device.cuda_driver import FakeCUDA
 
 GPU = CUDAPlace(1)
-LONG_S = 20.0
+LONG_S = 60.0
 
 
 def take(priority: str = "normal") -> CUDAStream:

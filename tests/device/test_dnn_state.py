@@ -15,7 +15,7 @@ from tazza.device.dnn_state import DNN_LIBRARIES, DNN_STATES
 from tazza.errors import ArgumentError, NotFoundError, TazzaError
 from tazza.tensor import CPUPlace, Place, default_allocator
 
-LONG_S = 20.0
+LONG_S = 60.0
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precon
 from tazza.device import DeviceEvent, Event, EventState
 from tazza.errors import TazzaError
 
-LONG_S = 20.0
+LONG_S = 60.0
 """More than anything here takes; reached only where something is broken."""
 
 

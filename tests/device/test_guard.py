@@ -57,13 +57,13 @@ def test_threads_share_a_guard_but_no_place(gpu: FakeCUDA) -> None:
             with guard:
                 seen.append((current_place(), gpu.current))
                 inside.set()
-                leave.wait(20)
+                leave.wait(60)
             seen.append((current_place(), gpu.current))
         seen.append(current_place())
 
     thread = threading.Thread(target=work)
     thread.start()
-    assert inside.wait(20)
+    assert inside.wait(60)
     assert current_place() == CPUPlace()
     with guard:
         assert (current_place(), gpu.current) == (CUDAPlace(1), 1010)

@@ -25,7 +25,7 @@ from tazza.errors import NetError, TazzaError, UnavailableError
 from tazza.runtime.workers import WorkerPool
 from tazza.tensor import CPUPlace, CUDAPlace, PinnedPlace
 
-LONG_S = 20.0
+LONG_S = 60.0
 
 
 @pytest.fixture

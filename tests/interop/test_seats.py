@@ -99,7 +99,7 @@ def test_a_forked_child_has_seats_whatever_was_in_use(two_seats: Predictor) -> N
     kept = [line.free.pop() for _ in range(len(line.free))]
     child = os.fork()
     if child == 0:
-        signal.alarm(20)  # ends it if it waits for ever
+        signal.alarm(60)  # ends it if it waits for ever
         try:
             right = two_seats.run(x=X)["y"].tolist() == [0, 2]
         except UnavailableError:  # what was bound for the threads of the parent

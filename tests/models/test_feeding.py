@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tazza.errors import ArgumentError, DTypeError, ShapeError
 from tazza.models.feeding import Batches, Chunks, check_chunk
+from tests.patience import LONG_S
 
 
 @given(
@@ -100,7 +101,7 @@ def test_a_queue_holds_no_more_than_it_has_room_for() -> None:
     assert len(chunks) <= 3
     going.clear()
     chunks.wake()
-    fetcher.join(1)
+    fetcher.join(LONG_S)
     assert not fetcher.is_alive()
     assert put[-1] is False
 
@@ -111,5 +112,5 @@ def test_who_waits_for_a_chunk_ends_without_one() -> None:
     reader = threading.Thread(target=lambda: found.append(chunks.take(going.is_set)))
     reader.start()
     going.clear()
-    reader.join(1)  # nobody woke it: it looks by itself
+    reader.join(LONG_S)  # nobody woke it: it looks by itself
     assert found == [None]

@@ -16,6 +16,7 @@ from tazza.nets import NETS
 from tazza.operator import ANY, KERNELS, SCHEMAS, Operator, blob, ends, host_kernel, kernel_key, operator_def, schema
 from tazza.proto import NetDef, OperatorDef
 from tazza.workspace import Workspace
+from tests.patience import LONG_S
 
 TYPES = sorted(set(NETS) - {"plan"})
 """All types but `plan`, whose loose operators are those of `simple`."""
@@ -67,7 +68,7 @@ def test_a_deadline_reaches_an_operator_that_waits(type: str) -> None:
     net = ws.create_net(definition)
 
     def wait(told: threading.Event) -> None:
-        assert told.wait(10), "nobody asked it to give up"
+        assert told.wait(LONG_S), "nobody asked it to give up"
         raise KernelError("gave up")
 
     ASKED[:] = [wait]
@@ -82,7 +83,7 @@ def test_a_net_is_closed_from_within_its_own_run(type: str) -> None:
     net = ws.create_net(definition)
     ASKED[:] = [lambda told: net.close()]
     run = net.run_async()
-    assert isinstance(run.exception(10), RunCancelledError)
+    assert isinstance(run.exception(LONG_S), RunCancelledError)
     with pytest.raises(NetError, match="closed"):
         net.run()
 
@@ -95,7 +96,7 @@ def test_closing_waits_for_a_run_of_another_thread(type: str) -> None:
 
     def wait(told: threading.Event) -> None:
         inside.set()
-        seen.append(told.wait(10))
+        seen.append(told.wait(LONG_S))
 
     def run() -> None:
         with pytest.raises(RunCancelledError):
@@ -104,10 +105,10 @@ def test_closing_waits_for_a_run_of_another_thread(type: str) -> None:
     ASKED[:] = [wait]
     thread = threading.Thread(target=run)
     thread.start()
-    assert inside.wait(10)
+    assert inside.wait(LONG_S)
     net.close()
     assert seen == [True], "the operator has ended"
-    thread.join(10)
+    thread.join(LONG_S)
     assert not thread.is_alive()
 
 
@@ -117,9 +118,9 @@ def test_a_run_that_waits_for_a_run_on_the_same_threads_ends(workers: int) -> No
     inside = ws.create_net(inner)
     _, outer = net_of("async_scheduling", ASK, RELU, workers=workers)
     net = ws.create_net(outer)
-    ASKED[:] = [lambda told: inside.run_async().wait(10) or pytest.fail("the inner run did not end")]
+    ASKED[:] = [lambda told: inside.run_async().wait(LONG_S) or pytest.fail("the inner run did not end")]
     for _ in range(3):
-        net.run_async().result(10)
+        net.run_async().result(LONG_S)
     ws.reset()
 
 
@@ -135,7 +136,7 @@ def test_the_error_of_a_run_that_nobody_asks_for_is_logged(caplog: pytest.LogCap
     with caplog.at_level(logging.ERROR):
         run = net.run_async()
         run.add_done_callback(lambda _: ended.set())
-        assert ended.wait(10)
+        assert ended.wait(LONG_S)
         del run
         net.close()
         gc.collect()

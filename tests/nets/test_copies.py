@@ -17,7 +17,7 @@ from tests.nets.simulated import mix, watching
 
 pytestmark = pytest.mark.usefixtures("device")
 
-WAIT_S = 5.0
+WAIT_S = 60.0
 
 
 @pytest.mark.parametrize("type", PARALLEL)

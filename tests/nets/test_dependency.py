@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
@@ -18,6 +17,7 @@ from tazza.tensor import CUDAPlace
 from tazza.workspace import Workspace
 from tests.nets.dags import PARALLEL, subject
 from tests.nets.simulated import mix, watching
+from tests.patience import LONG_S, wait_until
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -41,10 +41,7 @@ def test_a_missing_edge_is_noticed(type: str, hazard: str, monkeypatch: pytest.M
     made = subject(HAZARDS[hazard], type, 2)
 
     def stay() -> None:
-        for _ in range(1000):
-            if watch.overlaps:
-                return
-            time.sleep(1e-3)
+        wait_until(lambda: watch.overlaps)
 
     with watching(stay) as watch:
         with pytest.raises(KernelError, match="overlaps"):
@@ -57,7 +54,7 @@ def test_a_missing_edge_is_noticed(type: str, hazard: str, monkeypatch: pytest.M
 @pytest.mark.parametrize("type", PARALLEL)
 def test_operators_without_hazards_run_at_once(type: str) -> None:
     made = subject([mix("one", ["a"], ["b"]), mix("two", ["a"], ["c"])], type, 2)
-    met = threading.Barrier(2, timeout=5)
+    met = threading.Barrier(2, timeout=LONG_S)
     with watching(met.wait) as watch:
         made.net.run()
     assert watch.most == 2

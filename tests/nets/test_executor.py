@@ -32,6 +32,7 @@ from tazza.ops.control.python_function import forget_python, register_python
 from tazza.proto import NetDef
 from tests.nets.dags import PARALLEL, assert_same, reference, subject
 from tests.nets.simulated import mix, watching
+from tests.patience import LONG_S
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -70,11 +71,11 @@ def test_nobody_writes_after_a_run_has_raised(type: str, place: int | None) -> N
 
     def wait() -> None:
         begun.set()
-        failed.wait(5)
+        failed.wait(LONG_S)
         time.sleep(2e-3)
 
     def fail() -> None:
-        begun.wait(5)
+        begun.wait(LONG_S)
         failed.set()
         raise KernelError("planned")
 
@@ -154,7 +155,7 @@ def test_what_a_function_of_the_user_raises_keeps_its_type_and_says_the_thread(t
 @pytest.mark.parametrize("type", PARALLEL)
 def test_of_two_errors_one_is_raised(type: str) -> None:
     made = subject([mix("one", ["a"], ["b"]), mix("two", ["a"], ["c"])], type, 2)
-    met = threading.Barrier(2, timeout=5)
+    met = threading.Barrier(2, timeout=LONG_S)
 
     def fail() -> None:
         met.wait()
@@ -242,7 +243,7 @@ def waiting() -> Generator[Waiting]:
         def run(self, X: Any, Y: Any) -> None:
             """Wait."""
             WAITING.began.set()
-            assert WAITING.cancelled.wait(5)
+            assert WAITING.cancelled.wait(LONG_S)
             raise KernelError("gave up")
 
         def cancel(self) -> None:
@@ -262,7 +263,7 @@ def test_an_operator_that_waits_is_told_of_the_first_error(type: str, waiting: W
     made = subject([operator_def("TestWait", ["a"], ["b"]), mix("bad", ["a"], ["c"])], type, 2)
 
     def fail() -> None:
-        assert waiting.began.wait(5)
+        assert waiting.began.wait(LONG_S)
         raise KernelError("planned")
 
     with watching() as watch:
@@ -276,7 +277,7 @@ def test_an_operator_that_waits_is_told_of_the_first_error(type: str, waiting: W
 def test_a_run_that_waits_can_be_cancelled_and_that_reaches_no_later_run(waiting: Waiting) -> None:
     made = subject([operator_def("TestWait", ["a"], ["b"])], "async_scheduling", 1)
     run = made.net.run_async()
-    assert waiting.began.wait(5)
+    assert waiting.began.wait(LONG_S)
     assert run.cancel()
     with pytest.raises(TazzaError, match="was cancelled"):
         run.wait()
@@ -295,7 +296,7 @@ def test_an_operator_that_cannot_be_cancelled_holds_nobody_up(
     made = subject([operator_def("TestWait", ["a"], ["b"])], "async_scheduling", 1)
     monkeypatch.setattr(Operator, "cancel", broken)
     run = made.net.run_async()
-    assert waiting.began.wait(5)
+    assert waiting.began.wait(LONG_S)
     with caplog.at_level(logging.CRITICAL + 1):
         run.cancel()
         with pytest.raises(TazzaError, match="was cancelled"):
@@ -311,7 +312,7 @@ def test_small_operators_run_beside_one_that_waits() -> None:
         for _ in range(12):
             made.net.run()
         ran = threading.Event()
-        watch.plans.update(small=ran.set, waits=lambda: ran.wait(5) or pytest.fail("nobody ran beside it"))
+        watch.plans.update(small=ran.set, waits=lambda: ran.wait(LONG_S) or pytest.fail("nobody ran beside it"))
         for _ in range(3):
             ran.clear()
             made.net.run()
@@ -430,7 +431,7 @@ def test_a_forked_child_makes_and_runs_its_own_net(type: str) -> None:
     if child == 0:  # pragma: no cover -- another process
         code = 1
         try:
-            signal.alarm(10)
+            signal.alarm(int(LONG_S))
             own = subject(ops, type, 2)
             for _ in range(3):
                 own.net.run()

@@ -15,6 +15,7 @@ import pytest
 
 from tests.nets.dags import PARALLEL, WORKERS, assert_same, reference, subject
 from tests.nets.simulated import mix, unwatched, watching
+from tests.patience import LONG_S
 
 pytestmark = pytest.mark.usefixtures("device", "ctrl_c")
 
@@ -61,7 +62,7 @@ def test_an_interrupt_inside_of_an_operator_drains_the_others(type: str) -> None
 def test_an_interrupt_while_the_calling_thread_sleeps_waits_for_the_others(type: str) -> None:
     made = subject([mix("one", ["a"], ["b"]), mix("two", ["a"], ["c"])], type, 2)
     main = threading.get_ident()
-    met, over = threading.Barrier(2, timeout=5), threading.Event()
+    met, over = threading.Barrier(2, timeout=LONG_S), threading.Event()
 
     def pause() -> None:
         met.wait()
@@ -77,8 +78,12 @@ def test_an_interrupt_while_the_calling_thread_sleeps_waits_for_the_others(type:
     made.net.close()
 
 
+MOST_RUNS = 3000
+"""So many are not all too fast or too slow to be interrupted, however busy the machine is."""
+
+
 def interrupted_runs(type: str, workers: int, count: int) -> int:
-    """Interrupt runs at random moments; return how many of `count` were, after checking that each could be repeated."""
+    """Interrupt runs at random moments; return how many of `count` or more were; each can be repeated."""
     made, expected = subject(OPS, type, workers), reference(OPS)
     made.net.run()
     expected.net.run()
@@ -95,7 +100,9 @@ def interrupted_runs(type: str, workers: int, count: int) -> int:
     former = signal.signal(signal.SIGALRM, raising)
     try:
         with collections_unwatched():
-            for number in range(count):
+            for number in range(MOST_RUNS):
+                if number >= count and interrupted:
+                    break
                 expected.feed(number)
                 made.feed(number)
                 inside = True

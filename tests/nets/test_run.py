@@ -16,6 +16,7 @@ from tazza.nets.run import Run
 from tazza.tensor import CPUPlace
 from tests.nets.dags import PARALLEL, subject
 from tests.nets.simulated import mix, watching
+from tests.patience import LONG_S, wait_until
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -41,7 +42,7 @@ def test_a_run_raises_what_ended_it() -> None:
     run = Run("n")
     run.end(KernelError("planned"))
     with pytest.raises(KernelError, match="planned"):
-        run.wait(1)
+        run.wait(LONG_S)
     assert isinstance(run.error, KernelError)
 
 
@@ -49,7 +50,7 @@ def test_a_time_out_of_its_own_is_no_time_out_of_waiting() -> None:
     run = Run("n")
     run.end(TimeoutError("planned"))
     with pytest.raises(TimeoutError, match="planned"):
-        run.wait(1)
+        run.wait(LONG_S)
 
 
 @pytest.mark.parametrize("timeout_s", [-1.0, float("nan")])
@@ -92,7 +93,7 @@ def test_cancelling_calls_each_stopper_once_and_late_ones_at_once() -> None:
 def test_a_clock_stops_a_run_that_nobody_waits_for() -> None:
     run, late = Run("n", 1e-3), threading.Event()
     run.start_clock(late.set)
-    assert late.wait(5)
+    assert late.wait(LONG_S)
     run.end(run.why_stop())
 
 
@@ -107,7 +108,7 @@ def test_a_clock_ends_with_its_run() -> None:
         os.sched_yield()
     (clock,) = clocks()
     run.end(None)
-    clock.join(5)
+    clock.join(LONG_S)
     assert not clock.is_alive()
 
 
@@ -135,7 +136,7 @@ def test_a_run_of_a_net_ends_its_event(type: str) -> None:
     made = subject([mix("one", ["a"], ["b"])], type, 2)
     with watching():
         run = made.net.run_async()
-        assert run.event.wait(timeout_s=20.0)
+        assert run.event.wait(timeout_s=LONG_S)
     assert run.done()
     made.net.close()
 
@@ -145,12 +146,12 @@ def test_run_async_returns_before_the_run_has_ended(type: str) -> None:
     made = subject([mix("one", ["a"], ["b"])], type, 1)
     gate = threading.Event()
     with watching() as watch:
-        watch.plans["one"] = lambda: gate.wait(5)
+        watch.plans["one"] = lambda: gate.wait(LONG_S)
         run = made.net.run_async()
         assert not run.done()
         assert not run.wait(1e-3)
         gate.set()
-        assert run.wait(5)
+        assert run.wait(LONG_S)
     made.net.close()
 
 
@@ -172,9 +173,9 @@ def test_the_error_of_an_async_run_is_the_futures(type: str) -> None:
         watch.plans["one"] = fail
         run = made.net.run_async()
         with pytest.raises(KernelError, match="planned"):
-            run.wait(5)
+            run.wait(LONG_S)
         watch.plans.clear()
-        made.net.run_async().wait(5)
+        made.net.run_async().wait(LONG_S)
     made.net.close()
 
 
@@ -189,8 +190,8 @@ def test_a_net_can_run_again_as_soon_as_the_future_is_done(type: str) -> None:
 
     run = made.net.run_async()
     run.add_done_callback(again)
-    assert run.wait(5)
-    assert ran.wait(5)
+    assert run.wait(LONG_S)
+    assert ran.wait(LONG_S)
     made.net.close()
 
 
@@ -202,20 +203,20 @@ def test_nobody_runs_after_a_run_was_ended(type: str, late: bool) -> None:
 
     def wait() -> None:
         begun.set()
-        gate.wait(5)
+        gate.wait(LONG_S)
 
     with watching() as watch:
         watch.plans["op1"] = wait
         run = made.net.run_async(timeout_s=2e-3 if late else None)
         if not late or begun.wait(1e-2):  # else the time was over before it began
-            begun.wait(5)
+            begun.wait(LONG_S)
             assert late or run.cancel()
             while run.why_stop() is None:
                 time.sleep(1e-4)
             assert not run.done(), "what runs is drained first"
         gate.set()
         with pytest.raises(DeadlineError if late else RunCancelledError):
-            run.wait(5)
+            run.wait(LONG_S)
         assert watch.order in ([], ["op0"], ["op0", "op1"])
     made.net.close()
 
@@ -245,9 +246,4 @@ def test_a_run_that_is_kept_keeps_no_net(type: str, how: str) -> None:
     made.net.close()
     net = weakref.ref(made.net)
     del made, error
-    for _ in range(200):  # a thread of the pool may not have left the run by now
-        gc.collect()
-        if net() is None:
-            break
-        time.sleep(1e-3)
-    assert net() is None
+    wait_until(lambda: gc.collect() >= 0 and net() is None)  # a thread of the pool may not have left the run by now

@@ -11,6 +11,7 @@ from tazza.errors import BlobTypeError, DuplicateError, NetError, NotFoundError,
 from tazza.operator import Observer, definition_hooks, operator_def
 from tazza.proto import NetDef, OperatorDef
 from tazza.workspace import Workspace
+from tests.patience import LONG_S
 
 
 def relu_net(name: str, *pairs: tuple[str, str], **fields: object) -> NetDef:
@@ -183,7 +184,7 @@ def test_observers_see_nets_and_operators(ws: Workspace, caplog: pytest.LogCaptu
 
 def test_run_async_gives_a_future(ws: Workspace) -> None:
     net = ws.create_net(relu_net("n", ("x", "y")))
-    assert net.run_async().wait(1.0)
+    assert net.run_async().wait(LONG_S)
     ws.feed("x", "text")
     run = net.run_async()
     assert run.done()
@@ -201,12 +202,12 @@ def test_a_net_runs_once_at_a_time(ws: Workspace) -> None:
     class Waiting(Observer[object]):
         def start(self) -> None:
             inside.set()
-            leave.wait(5)
+            leave.wait(LONG_S)
 
     net.attach(Waiting())
     thread = threading.Thread(target=net.run)
     thread.start()
-    assert inside.wait(5)
+    assert inside.wait(LONG_S)
     with pytest.raises(NetError, match="is running already"):
         net.run()
     leave.set()

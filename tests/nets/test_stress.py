@@ -29,6 +29,7 @@ from tazza.tensor import CPUPlace, CUDAPlace, Tensor, allocator_of
 from tazza.workspace import Workspace
 from tests.nets.dags import BLOBS, PARALLEL, WORKERS, assert_same, reference, subject
 from tests.nets.simulated import mix, watching
+from tests.patience import LONG_S
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -230,7 +231,7 @@ def test_nothing_stays_of_many_nets(type: str, soak: int) -> None:
 @pytest.mark.parametrize("type", ["dag", "async_dag"])
 def test_own_threads_end_with_their_net(type: str) -> None:
     made = subject([mix(f"op{k}", ["a"], [name]) for k, name in enumerate("bcd")], type, 2, name="mine")
-    met = threading.Barrier(2, timeout=5)
+    met = threading.Barrier(2, timeout=LONG_S)
     with watching() as watch:
         watch.plans.update(op0=met.wait, op1=met.wait)
         made.net.run()

@@ -44,6 +44,7 @@ from tazza.runtime.waiting import note_wait
 from tazza.tensor import CUDAPlace, Tensor, TensorSpec
 from tazza.workspace import Workspace
 from tests.nets.simulated import TEST_ENGINE, mix, simulated_device, watching
+from tests.patience import LONG_S
 
 CONV, RELU = ProfiledStep(0, "Conv", "y", "onednn"), ProfiledStep(1, "Relu", "z", "native")
 
@@ -223,7 +224,7 @@ def test_attached_in_the_middle_of_a_run_it_notes_what_starts_later() -> None:
 def test_workers_are_lanes(type: str, asynchronous: bool) -> None:
     """Two operators that meet in the middle of their work ran in two threads at once."""
     net = net_of([mix(name, ["a"], [name]) for name in ("b", "c")] + [mix("d", ["b", "c"], ["d"])], type)
-    meeting = threading.Barrier(2, timeout=10)
+    meeting = threading.Barrier(2, timeout=LONG_S)
     with watching() as watch, Recorder(net) as recorder:
         watch.plans.update(b=meeting.wait, c=meeting.wait)
         if asynchronous:

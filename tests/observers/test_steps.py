@@ -19,6 +19,7 @@ from tazza.observers.recorder import Recorder
 from tazza.observers.trace import write_trace
 from tazza.workspace import Workspace
 from tests.observers.test_profile import layers
+from tests.patience import LONG_S
 
 
 def model_of(hidden: int = 4) -> Model:
@@ -70,7 +71,7 @@ def test_a_predictor_is_recorded_in_all_its_threads(type: str, hidden: int) -> N
     definition = model.net.export()
     definition.type = type
     definition.num_workers = 2
-    barrier = threading.Barrier(2, timeout=20)
+    barrier = threading.Barrier(2, timeout=LONG_S)
 
     def predict(predictor: Predictor) -> None:
         barrier.wait()

@@ -17,7 +17,8 @@ from tests.records.pipeline import STAGES, Sizes, Tally, run
 from tests.records.source import STORE, TEXT, stored_record, write_sources, write_store, write_text
 
 RECORDS = 100_000
-LATE_S = 1.0
+LATE_S = 10.0
+"""Who waits for another's deadline is later: 30 seconds."""
 TRIES = 3
 """One of so many ends in time: a machine that is busy may be late."""
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tazza.runtime.budget import ThreadBudget
+from tests.patience import LONG_S, wait_until
 
 
 class Held:
@@ -42,8 +43,8 @@ def started(budget: ThreadBudget, count: int, line: list[int] | None = None) -> 
 
 def wait_until_wanted(budget: ThreadBudget, how_many: int) -> None:
     """Return when so many threads wait in line."""
-    while len(budget._waiting) < how_many:  # pyright: ignore[reportPrivateUsage] -- only whether any does is public
-        time.sleep(1e-5)
+    line = budget._waiting  # pyright: ignore[reportPrivateUsage] -- only whether any waits is public
+    wait_until(lambda: len(line) >= how_many)
 
 
 @settings(max_examples=30)
@@ -64,7 +65,7 @@ def test_no_more_are_held_than_there_are(total: int, wishes: list[list[int]]) ->
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(LONG_S)
         assert not thread.is_alive(), "a wake-up was lost"
     assert held.most <= total
     assert budget.free == total
@@ -82,10 +83,10 @@ def test_who_wants_many_is_not_passed_over() -> None:
     wait_until_wanted(budget, 2)
     assert line == []
     budget.give(1)
-    big.join(5)
+    big.join(LONG_S)
     assert line == [3]
     budget.give(3)
-    small.join(5)
+    small.join(LONG_S)
     assert line == [3, 1]
     assert budget.free == 2
 
@@ -98,7 +99,7 @@ def test_who_wants_none_waits_for_nobody() -> None:
     wait_until_wanted(budget, 1)
     budget.take(0)
     budget.give(1)
-    waiting.join(5)
+    waiting.join(LONG_S)
     assert budget.free == 0
 
 
@@ -156,7 +157,7 @@ def test_a_lifted_budget_serves_all_and_a_reset_one_starts_anew() -> None:
     wait_until_wanted(budget, 3)
     budget.lift()
     for thread in waiting:
-        thread.join(5)
+        thread.join(LONG_S)
     budget.take(2)
     budget.reset()
     assert budget.free == budget.total == 2

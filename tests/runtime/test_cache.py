@@ -129,12 +129,12 @@ inside, leave = threading.Event(), threading.Event()
 class Slow(str):
     def __hash__(self):
         inside.set()
-        leave.wait(20)
+        leave.wait(60)
         return 7
 
 thread = threading.Thread(target=lambda: busy.get(Slow("x")))
 thread.start()
-inside.wait(20)
+inside.wait(60)
 child = os.fork()
 if child == 0:
     busy.put(2, "child's")

@@ -39,7 +39,7 @@ def told(act):
 def in_child(*acts):
     read, write = os.pipe()
     if os.fork() == 0:
-        signal.alarm(20)  # ends it if it waits for ever
+        signal.alarm(60)  # ends it if it waits for ever
         os.write(write, "\\n".join(told(act) for act in acts).encode())
         os._exit(0)
     os.close(write)
@@ -181,7 +181,7 @@ def fresh(type):
     other.feed("x", x)
     net = other.create_net(NetDef(name="fresh", type=type, op=OPS, num_workers=2, external_output=["y"]))
     net.run()
-    net.run_async().wait(10)
+    net.run_async().wait(60)
     net.close()
     return other.fetch("y")
 
@@ -197,7 +197,7 @@ def told(act):
 
 over, occupied = threading.Event(), threading.Event()
 ended = nets["dag"].run_async()
-ended.wait(10)
+ended.wait(60)
 idle, busy = stream_pool(CPUPlace()).take(), stream_pool(CPUPlace()).take()
 told_before, begun = Event(), Event()
 idle.record(told_before)
@@ -220,14 +220,14 @@ while not any(thread.name.startswith("tazza-") for thread in threading.enumerate
 
 acts = {
     **{"run " + type: net.run for type, net in nets.items()},
-    **{"async " + type: (lambda net=net: net.run_async().wait(10)) for type, net in nets.items()},
+    **{"async " + type: (lambda net=net: net.run_async().wait(60)) for type, net in nets.items()},
     **{"fresh " + type: (lambda type=type: fresh(type)) for type in nets},
     "log": log_once, "count": counting.run, "predictor": lambda: predictor.run(x=x),
     "read minidb": readers[0].read, "read lmdb": readers[1].read, "feed": lambda: ws.feed("new", x),
     "flag": lambda: NUM_THREADS.set(1), "compile": lambda: ta.run_op("Softmax", np.ones((7, 11), "f"), engine="native"),
     "fetch": lambda: ws.fetch("y"), "tensor": lambda: ta.Tensor.from_numpy(x) + 1,
     "close predictor": predictor.close, "close": nets["dag"].close,
-    "result": lambda: pending.result(), "exception": lambda: pending.exception(), "wait": lambda: pending.wait(10),
+    "result": lambda: pending.result(), "exception": lambda: pending.exception(), "wait": lambda: pending.wait(60),
     "call back": lambda: pending.add_done_callback(print), "cancel": lambda: pending.cancel(),
     "result of before": ended.result, "state": lambda: (pending.done(), pending.running()),
     "synchronize": busy.synchronize, "record": lambda: busy.record(Event()), "query": busy.query,
@@ -254,7 +254,7 @@ for name, act in acts.items():
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
-        signal.alarm(5)
+        signal.alarm(60)
         os.write(write, told(act).encode())
         os._exit(0)
     os.close(write)

@@ -143,12 +143,12 @@ def test_other_threads_wait_and_functions_run_once() -> None:
 
     def block() -> None:
         entered.set()
-        leave.wait(10)
+        leave.wait(60)
 
     start.init_function(help="")(noting(calls, "slow", block))
     first = threading.Thread(target=start.global_init, args=([],))
     first.start()
-    entered.wait(10)
+    entered.wait(60)
     seen: list[bool] = []
 
     def other() -> None:

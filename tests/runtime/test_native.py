@@ -14,6 +14,7 @@ import pytest
 from tazza.errors import ArgumentError
 from tazza.runtime import native
 from tazza.runtime.native import NativeArguments, NativeTensor, call_native, native_arguments, native_tensor
+from tests.patience import LONG_S
 
 FLOAT = 1  # of TensorProto.DataType
 
@@ -74,7 +75,7 @@ def test_a_call_releases_the_gil() -> None:
     # libc's usleep would be slow to rely on; instead the C function waits in Python for another thread to get the GIL.
     went_on = threading.Event()
     threading.Timer(0.01, went_on.set).start()
-    address, _keep = address_of(lambda _: int(went_on.wait(10)))
+    address, _keep = address_of(lambda _: int(went_on.wait(LONG_S)))
     assert call_native(address, 1) == 1
 
 

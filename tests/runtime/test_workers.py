@@ -15,7 +15,7 @@ from tazza.errors import NetError
 from tazza.runtime import workers
 from tazza.runtime.workers import WorkerPool
 
-LONG_S = 20.0
+LONG_S = 60.0
 
 
 def names(start: str) -> list[str]:

@@ -233,7 +233,7 @@ thread.start()
 held.wait()
 child = os.fork()
 if child == 0:
-    signal.alarm(10)  # ends it if it waits for ever
+    signal.alarm(60)  # ends it if it waits for ever
     ta.Tensor((100,)).reserve()
     allocation.allocator_of(allocator.place, "caching").allocate(10)
     os._exit(0)

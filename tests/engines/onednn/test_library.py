@@ -192,7 +192,7 @@ operator = Operator(operator_def("Conv", ["X", "W"], ["Y"], kernel=3, engine="on
 operator.run()
 read, write = os.pipe()
 if os.fork() == 0:
-    signal.alarm(20)  # ends it if it waits for ever
+    signal.alarm(60)  # ends it if it waits for ever
     text = str(ENGINES["onednn"].unavailable())
     try:
         operator.run()

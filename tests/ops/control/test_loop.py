@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from tazza.workspace import Workspace
 from tests.check import check_op
 from tests.nested_case import Nested, on_nested
 from tests.nets.nested import do_of
+from tests.patience import LONG_S, wait_until
 
 X = np.array([0.5, -1], np.float32)
 COUNT = operator_def("Sub", ["n", "one"], ["n"])
@@ -103,18 +103,14 @@ def test_a_body_without_scopes_has_no_gradient() -> None:
 
 ENDLESS = operator_def("While", ["c"], [], loop_net=NetDef(name="body", op=[operator_def("Relu", ["x"], ["y"])]))
 WITHIN = operator_def("If", ["c"], [], then_net=NetDef(name="then", op=[ENDLESS]))
-SOON_S = 20.0
-"""What ends, ends long before; what hangs never does."""
 
 
 @pytest.mark.parametrize("kind", sorted(NETS))
 def test_a_deadline_ends_a_loop(kind: str) -> None:
     home = workspace(0)
     net = home.create_net(NetDef(name="outer", type=kind, num_workers=2, op=[WITHIN]))
-    begun = time.monotonic()
     with pytest.raises(DeadlineError, match=r"'outer' did not end within 0\.05 s"):
         net.run(timeout_s=0.05)
-    assert time.monotonic() - begun < SOON_S
     home.feed("c", np.array([False]))
     net.run()
     home.delete_net("outer")
@@ -127,7 +123,7 @@ def test_a_cancelled_run_ends_a_loop(kind: str) -> None:
     assert not run.wait(0.05)
     run.cancel()
     with pytest.raises(RunCancelledError):
-        run.wait(SOON_S)
+        run.wait(LONG_S)
     home.delete_net("outer")
 
 
@@ -138,7 +134,7 @@ def test_an_error_beside_a_loop_ends_it(kind: str) -> None:
     fails = operator_def("Add", ["w", "three"], ["sum"])
     net = home.create_net(NetDef(name="outer", type=kind, num_workers=2, op=[WITHIN, fails]))
     with pytest.raises(ShapeError):
-        net.run(timeout_s=SOON_S)
+        net.run(timeout_s=LONG_S)
     home.delete_net("outer")
 
 
@@ -156,9 +152,9 @@ def test_closing_a_net_ends_a_loop(kind: str) -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    time.sleep(0.05)
+    wait_until(lambda: net._owner is not None)  # pyright: ignore[reportPrivateUsage] -- nothing public tells of a run
     net.close()
-    thread.join(SOON_S)
+    thread.join(LONG_S)
     assert len(failed) == 1
 
 
@@ -167,9 +163,13 @@ def test_an_interrupt_ends_a_loop(kind: str) -> None:
     home = workspace(0)
     net = home.create_net(NetDef(name="outer", type=kind, num_workers=2, op=[WITHIN]))
     timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
+
+    def run() -> None:
+        timer.start()  # which may take longer than the timer
         net.run()
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
     timer.join()
     home.feed("c", np.array([False]))
     net.run()
@@ -206,11 +206,9 @@ def test_a_deadline_ends_who_waits_within(kind: str) -> None:
     waits = NetDef(name="then", op=[operator_def("DequeueBlobs", ["queue"], ["record"])])
     branch = operator_def("If", ["c"], [], then_net=waits)
     net = home.create_net(NetDef(name="outer", type=kind, num_workers=2, op=[branch]))
-    begun = time.monotonic()
     with pytest.raises(DeadlineError):
         net.run(timeout_s=0.05)
-    assert time.monotonic() - begun < SOON_S
     home.run_operator(operator_def("EnqueueBlobs", ["queue", "x"], ["x"]))
-    net.run(timeout_s=SOON_S)
+    net.run(timeout_s=LONG_S)
     np.testing.assert_array_equal(home.fetch("record"), X)
     home.delete_net("outer")

@@ -22,6 +22,7 @@ from tazza.operator import operator_def
 from tazza.proto import CaffeDatum, DeviceOption, NetDef, OperatorDef, TensorProto, TensorProtos
 from tazza.workspace import Workspace
 from tests.check import check_op
+from tests.patience import wait_until
 from tests.sequences import Sequence, Step, on_sequences
 
 Picture = NDArray[np.uint8]
@@ -154,9 +155,7 @@ def test_one_batch_is_read_ahead_and_no_more(tmp_path: Path) -> None:
     records = [record(png(picture(4, 4)), ints(n)) for n in range(9)]
     with run(tmp_path, records, op(batch_size=2, crop=3), db_type="lmdb") as ws:
         reader = ws.blob("reader").get(DBReader)
-        end_s = time.monotonic() + 10
-        while reader.position != b"key4" and time.monotonic() < end_s:
-            time.sleep(0.01)
+        wait_until(lambda: reader.position == b"key4")
         time.sleep(0.2)
         assert reader.position == b"key4"
 

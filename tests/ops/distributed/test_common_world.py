@@ -77,7 +77,16 @@ def test_a_rank_in_another_process_is_named_at_once(tmp_path: Path) -> None:
     assert f"rank 1 of the common world 'w' is in another process, {other}" in rank_with_note(tmp_path, other)
 
 
-@pytest.mark.parametrize("note", [None, "", "x", f"another machine {os.getppid()}", f"{platform.node()} {2**40}"])
+@pytest.mark.parametrize(
+    "note",
+    [
+        None,
+        "",
+        "x",
+        pytest.param(f"another machine {os.getppid()}", id="another machine"),
+        pytest.param(f"{platform.node()} {2**40}", id="a process that is not there"),
+    ],
+)
 def test_others_have_left_their_notes_long_ago(note: str | None, tmp_path: Path) -> None:
     assert "waited 0.05 seconds for the other ranks" in rank_with_note(tmp_path, note)
     assert "waited 0.05 seconds" in rank_with_note(tmp_path, None)  # and so has this one

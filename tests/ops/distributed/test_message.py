@@ -96,7 +96,7 @@ def test_what_was_sent_stays_what_it_was() -> None:
 
 def test_refused() -> None:
     def act(rank: int, home: Workspace) -> Any:
-        join(home, rank, 2, timeout_ms=5000)
+        join(home, rank, 2, timeout_ms=60_000)
         if rank:
             send(home, X, dst=0)
             send(home, X, dst=0)
