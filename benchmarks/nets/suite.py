@@ -283,10 +283,18 @@ def tables(quick: bool) -> Iterator[Line]:
     found = in_turns(script.training_turns(quick=quick), rounds, seconds)
     yield from _beside("DLRM, batch 512, training", found.pop(script.TRAIN), found, 0.6)
     found = in_turns(script.inference_turns(quick=quick), rounds, seconds)
-    for bits in script.BITS:
-        peers = {name: found[name] for name in (script.EAGER,) if name in found}
+    ours = {bits: found.pop(f"{bits} bits") for bits in script.BITS}
+    for bits, times in ours.items():
         case = f"DLRM, batch 512, inference, tables of {bits} bits"
-        yield from _beside(case, found[f"{bits} bits"], peers, 0.9 if bits == script.BITS[0] else 0.6)
+        yield from _beside(case, times, found, 0.9 if bits == script.BITS[0] else 0.6)
+    taken = {name: script.memory_of(name, quick=quick) for name in script.trainers()}
+    case, mib, own = "DLRM, batch 512, training, memory", 1 << 20, taken.pop(script.TRAIN)
+    assert own is not None, "we can train"
+    if not taken:
+        yield Line(case, own / mib, "MiB")
+    for name, theirs in taken.items():
+        if theirs is not None:
+            yield Line(case, own / mib, "MiB", name, theirs / mib, own / theirs, Aim("ratio", most=1.0))
 
 
 def _beside(case: str, ours: Sequence[float], peers: Mapping[str, Sequence[float]], most: float) -> Iterator[Line]:

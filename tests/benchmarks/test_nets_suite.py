@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.nets import branches, googlenet, grain, overhead, regions
+from benchmarks.nets import branches, googlenet, grain, overhead, regions, tables
 from benchmarks.nets.suite import SUITES, Aim, Line, Suite
 from benchmarks.nets.turns import in_turns, timed
 from tazza.graph.dependency import Access, chains, dependencies
@@ -137,14 +137,28 @@ def test_busy_operators_are_as_long_as_they_say(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["branches", "googlenet", "grain", "overlap", "planning", "profiling", "recurrent"])
+@pytest.mark.parametrize(
+    "name", ["branches", "googlenet", "grain", "overlap", "planning", "profiling", "recurrent", "tables"]
+)
 def test_suites_give_lines(name: str) -> None:
     lines = list(SUITES[name].lines(True))
-    aims = {"grain": False, "profiling": False, "recurrent": find_spec("torch") is not None}
+    peers = find_spec("torch") is not None
+    aims = {"grain": False, "profiling": False, "recurrent": peers, "tables": peers}
     assert any(line.aim is not None for line in lines) is aims.get(name, True)
     assert all(line.ours > 0 for line in lines)
     assert all(line.ratio is not None and line.ratio > 0 for line in lines if line.other)
-    assert any(line.other for line in lines)
+    assert any(line.other for line in lines) is (peers or name != "tables")
+
+
+def test_who_cannot_be_compiled_is_left_out_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    def run() -> None:
+        raise RuntimeError("no compiler\nwas found")
+
+    assert not tables.able(f"torch{tables.COMPILED}", run)
+    assert capsys.readouterr().err == "torch, compiled is left out: RuntimeError: no compiler\n"
+    with pytest.raises(RuntimeError, match="no compiler"):
+        tables.able("torch", run)
+    assert tables.able("torch", list)
 
 
 def test_results_that_differ_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

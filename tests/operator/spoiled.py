@@ -105,6 +105,8 @@ class Answer:
     outputs: tuple[Array, ...] | None
     error: str = ""
     text: str = ""
+    changed: str = ""
+    """Which input was changed all the same."""
 
     @property
     def named(self) -> list[str]:
@@ -133,9 +135,20 @@ def answer(problem: Problem, way: str, *, at_end: bool) -> Answer:
                 run.run()
             found = Answer(tuple(np.array(blobs.blobs[name].tensor().plain()) for name in definition.output))
         except TazzaError as error:
-            found = Answer(None, type(error).__name__, error.message)
+            found = Answer(None, type(error).__name__, error.message, changed_in(problem, blobs))
     assert not allocator.written_beside(), f"{way} wrote beside what it allocated"
     return found
+
+
+def changed_in(problem: Problem, blobs: LocalBlobs) -> str:
+    """Return the first input whose elements are no longer those that were fed; nothing where all are."""
+    for name, array in problem.inputs.items():
+        blob = blobs.blobs[name]
+        if array.dtype.kind != "O" and blob.is_tensor and blob.tensor().allocated:
+            found = np.array(blob.tensor().plain())
+            if found.shape != array.shape or found.tobytes() != array.tobytes():
+                return name
+    return ""
 
 
 @dataclass(frozen=True)
@@ -191,6 +204,8 @@ def wrong_indices(problem: Problem) -> Iterator[Wrong]:
 
 def differs(one: Answer, other: Answer) -> str:
     """Return how an engine's answer differs from that of the reference; nothing where it does not."""
+    if one.changed:
+        return f"refused, and {one.changed} is another one"
     if (one.outputs is None) != (other.outputs is None):
         return f"{one.text or 'a result'}; the reference: {other.text or 'a result'}"
     if one.outputs is None or other.outputs is None:

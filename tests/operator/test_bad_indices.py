@@ -1,8 +1,9 @@
 """Wrong indices and lengths, for every operator that takes some: an error that names them, from every engine.
 
 Problems are drawn from the schemas, and one element of an input with the role INDEX is made another one: below 0, very
-large, an extent of something else, one more than the largest. No engine may read or write outside of what there is,
-which pages around every tensor show; so this runs in a process of its own (`tests/operator/spoiled.py`).
+large, an extent of something else, one more than the largest. What is refused changes nothing, tables that an operator
+updates neither. No engine may read or write outside of what there is, which pages around every tensor show; so this runs
+in a process of its own (`tests/operator/spoiled.py`).
 """
 
 from __future__ import annotations
@@ -112,6 +113,7 @@ def test_answers_that_differ() -> None:
     assert differs(refusal, refusal) == differs(result, result) == ""
     assert differs(replace(refusal, text="I[2] is -1"), refusal)
     assert differs(replace(refusal, error="KernelError"), refusal)
+    assert "W is another one" in differs(replace(refusal, changed="W"), refusal)
     assert differs(result, refusal)
     assert differs(Answer((np.ones(3),)), result)
     assert differs(Answer((np.zeros(2),)), result)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from importlib.util import find_spec
 from types import TracebackType
-from typing import ClassVar, Self, TypeVar, final
+from typing import Self, TypeVar, final
 
 from tazza.errors import DBError, NotFoundError
 from tazza.registry import Registry
@@ -260,9 +260,6 @@ class PendingPuts(Transaction):
 
 class DB(Closing):
     """A database at one place of the file system, open in one mode until `close`."""
-
-    appends: ClassVar[bool] = True
-    """Whether a commit takes time by what it adds, not by all that is there."""
 
     def __init__(self, db_type: str, source: str, mode: Mode) -> None:
         self.db_type = db_type

@@ -24,8 +24,6 @@ class ProtoDB(DB):
         DBError: as `open_db`; also when the file does not parse.
     """
 
-    appends = False  # the file is one message
-
     def __init__(self, db_type: str, source: str, mode: Mode) -> None:
         super().__init__(db_type, source, mode)
         self._lock = Guard("a protodb")

@@ -12,6 +12,7 @@ from tazza.errors import ArgumentError, SchemaError, ShapeError
 from tazza.operator import operator_def, run_op
 from tazza.proto import DeviceOption, NetDef
 from tazza.workspace import Workspace
+from tests.traced import at_most
 
 RECORDED: list[tuple[str, dict[str, Any], int, int]] = [
     ("UniformFill", {"shape": [7, 143]}, 1, 0xB673F356),
@@ -30,6 +31,9 @@ RECORDED: list[tuple[str, dict[str, Any], int, int]] = [
     ("GaussianFill", {"shape": [1]}, 4294967295, 0xC16B4028),
     ("GaussianFill", {"shape": [512], "mean": -3.0, "std": 100.0}, 1, 0x9E99FF22),
     ("GaussianFill", {"shape": [512], "mean": -3.0, "std": 100.0}, 4294967295, 0xB71677A7),
+    ("UniformFill", {"shape": [131075]}, 1, 0xC4E1AC2B),
+    ("UniformIntFill", {"shape": [131075], "min": -5, "max": 5}, 1, 0xF807C28E),
+    ("GaussianFill", {"shape": [131075]}, 1, 0xBAE95C06),
     ("XavierFill", {"shape": [20, 5, 3, 3]}, 1, 0x4C8017F6),
     ("XavierFill", {"shape": [20, 5, 3, 3]}, 4294967295, 0x4571736C),
     ("XavierFill", {"shape": [3]}, 1, 0xAE4B0FD9),
@@ -60,6 +64,15 @@ def test_equal_to_caffe2_to_the_last_bit(type: str, args: dict[str, Any], seed: 
         ws.run_net("fill")
         runs.append(ws.fetch("y").tobytes())
     assert zlib.crc32(b"".join(runs)) == crc
+
+
+@pytest.mark.parametrize("type", ["UniformFill", "UniformIntFill", "GaussianFill"])
+def test_a_large_fill_takes_little_beside_it(type: str) -> None:
+    definition, ws = seeded(type, "y", 1, shape=[3_000_000]), Workspace()
+    ws.run_operator(definition)
+    with at_most(2 * 12_000_000):
+        ws.run_operator(seeded(type, "z", 1, shape=[3_000_000]))
+    np.testing.assert_array_equal(ws.fetch("z"), ws.fetch("y"))
 
 
 def test_each_operator_has_a_generator_that_goes_on() -> None:

@@ -141,7 +141,7 @@ def write_blobs(op: OpView, target: Path, X: Sequence[Blob]) -> None:
     chunk_size = None if op.chunk_size == DEFAULT_CHUNK else op.chunk_size
     with replacing(op.db_type, target) as beside, open_db(op.db_type, beside, Mode.NEW) as db:
         with db.transaction() as transaction:
-            portions = _Portions(transaction, COMMIT_BYTES if db.appends else None)
+            portions = _Portions(transaction)
             for name, source in zip(saved_names(op), X, strict=True):
                 with _telling(f"saving blob {source.name!r} to {op.db_type} '{target}'"):
                     for key, record in serialize_blob(source, name, chunk_size):
@@ -149,19 +149,15 @@ def write_blobs(op: OpView, target: Path, X: Sequence[Blob]) -> None:
 
 
 class _Portions:
-    """Puts records into a transaction, and commits them whenever there are so many bytes; None: they wait for its end.
+    """Puts records into a transaction, and commits by `COMMIT_BYTES`: so a large table is never in memory twice."""
 
-    So what is written is never in memory twice, however large it is.
-    """
-
-    def __init__(self, transaction: Transaction, most_bytes: int | None) -> None:
-        self._transaction, self._most_bytes = transaction, most_bytes
-        self._waiting_bytes = 0
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction, self._waiting_bytes = transaction, 0
 
     def put(self, key: str, record: bytes) -> None:
         self._transaction.put(key, record)
         self._waiting_bytes += len(record)
-        if self._most_bytes is not None and self._waiting_bytes >= self._most_bytes:
+        if self._waiting_bytes >= COMMIT_BYTES:
             self._transaction.commit()
             self._waiting_bytes = 0
 

@@ -43,6 +43,18 @@ def random_fill_cost(op: OpView, X: TensorSpec | None, Y: TensorSpec) -> Cost:
     return fill_cost(op, Y)
 
 
+PIECE = 1 << 16
+"""Numbers that are drawn at a time: even, since gaussian ones come in pairs."""
+
+
+def fill_drawn(Y: Array, draw: Callable[[int], Array]) -> None:
+    """Write Y a piece at a time, as `draw` gives so many numbers: what it takes beside a large table is little."""
+    flat = Y.reshape(-1) if Y.flags.c_contiguous else Y.flat
+    for begin in range(0, Y.size, PIECE):
+        count = min(PIECE, Y.size - begin)
+        flat[begin : begin + count] = draw(count)
+
+
 # -- uniform -----------------------------------------------------------------------------------------------------------
 
 
@@ -135,7 +147,8 @@ def uniform_fill_infer(op: OpView, X: TensorSpec | None, low: TensorSpec | None,
 
 @kernel(UNIFORM_FILL)
 def uniform_fill(op: OpView, random: Generator, low: Array | None, high: Array | None, Y: Array) -> None:
-    Y[...] = random.uniform(Y.size, *_range_of(op, low, high)).reshape(Y.shape)
+    bounds = _range_of(op, low, high)
+    fill_drawn(Y, lambda count: random.uniform(count, *bounds))
 
 
 INTEGER = frozenset({DataType.INT32})
@@ -180,7 +193,7 @@ def uniform_int_fill(op: OpView, random: Generator, low: Array | None, high: Arr
     first, last = _range_of(op, low, high)
     if Y.size == 0:  # the range may be empty too
         return
-    Y[...] = random.integers(Y.size, int(first), int(last)).reshape(Y.shape)
+    fill_drawn(Y, lambda count: random.integers(count, int(first), int(last)))
 
 
 # -- Gaussian ----------------------------------------------------------------------------------------------------------
@@ -211,7 +224,7 @@ GAUSSIAN_FILL.cost(random_fill_cost)
 
 @kernel(GAUSSIAN_FILL)
 def gaussian_fill(op: OpView, random: Generator, Y: Array) -> None:
-    Y[...] = random.gaussian(Y.size, op.mean, op.std).reshape(Y.shape)
+    fill_drawn(Y, lambda count: random.gaussian(count, op.mean, op.std))
 
 
 # -- scaled by fan-in or fan-out ---------------------------------------------------------------------------------------
@@ -235,7 +248,7 @@ def xavier_fill_infer(op: OpView, X: TensorSpec | None) -> TensorSpec:
 def xavier_fill(random: Generator, Y: Array) -> None:
     if Y.size > 0:
         s = _scale(3, Y, 0)
-        Y[...] = random.uniform(Y.size, -s, s).reshape(Y.shape)
+        fill_drawn(Y, lambda count: random.uniform(count, -s, s))
 
 
 def msra_fill_infer(op: OpView, X: TensorSpec | None) -> TensorSpec:
@@ -244,7 +257,8 @@ def msra_fill_infer(op: OpView, X: TensorSpec | None) -> TensorSpec:
 
 def msra_fill(random: Generator, Y: Array) -> None:
     if Y.size > 0:
-        Y[...] = random.gaussian(Y.size, 0.0, _scale(2, Y, 1)).reshape(Y.shape)
+        s = _scale(2, Y, 1)
+        fill_drawn(Y, lambda count: random.gaussian(count, 0.0, s))
 
 
 @dataclass(frozen=True, slots=True)
