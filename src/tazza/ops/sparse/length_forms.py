@@ -243,7 +243,7 @@ def sorted_lengths(op: OpView, ids: Array, count: int | None) -> Array:
         NumericError: an id is negative, or smaller than the one before it.
         ShapeError: there are fewer segments than ids name.
     """
-    wrong = np.diff(ids.astype(np.int64), prepend=0) < 0
+    wrong = ids < np.concatenate([np.zeros(1, ids.dtype), ids[:-1]])[: ids.size]
     if wrong.any():
         i = int(wrong.argmax())
         relation = f"behind {ids[i - 1]}" if i else "the first one"
