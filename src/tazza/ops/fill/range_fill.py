@@ -40,4 +40,5 @@ def range_fill_cost(op: OpView, X: TensorSpec | None, Y: TensorSpec) -> Cost:
 
 @kernel(RANGE_FILL)
 def range_fill(Y: Array) -> None:
-    Y[...] = np.arange(Y.size).reshape(Y.shape)
+    numbers = np.arange(Y.size, dtype=np.min_scalar_type(-Y.size - 1))  # short ones become floats faster
+    Y[...] = numbers.reshape(Y.shape)

@@ -119,7 +119,7 @@ def boolean_mask_gradient(g: GradientRequest) -> list[OperatorDef]:
 @kernel(BOOLEAN_MASK)
 def boolean_mask(X: Array, mask: Array, Y: DynamicOutput, places: DynamicOutput | None) -> None:
     rows = np.flatnonzero(mask)
-    np.take(X, rows, axis=0, out=Y.allocate((rows.size, *X.shape[1:])))
+    np.take(X, rows, axis=0, out=Y.allocate((rows.size, *X.shape[1:])), mode="clip")  # "raise" copies twice
     if places is not None:
         places.allocate(rows.shape)[...] = rows
 

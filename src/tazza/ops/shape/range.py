@@ -77,6 +77,7 @@ def range_cost(op: OpView, Y: TensorSpec, **given: TensorSpec | None) -> Cost:
 @kernel(RANGE)
 def range_(start: Array, stop: Array | None, step: Array | None, Y: Array) -> None:
     first, _, by = range_of([value for value in (start, stop, step) if value is not None])
-    Y[...] = np.arange(Y.size)
-    np.multiply(Y, by, out=Y)
+    Y[...] = np.arange(Y.size, dtype=np.min_scalar_type(-Y.size - 1))  # short ones become floats faster
+    if by != 1:
+        np.multiply(Y, by, out=Y)
     np.add(first, Y, out=Y)

@@ -205,7 +205,8 @@ def numpy_tile_cost(op: OpView, X: TensorSpec, repeats: TensorSpec, Y: TensorSpe
 
 @kernel(NUMPY_TILE)
 def numpy_tile(X: Array, repeats: Array, Y: Array) -> None:
-    Y[...] = np.tile(X, repeats.tolist())
+    each = [n for pair in zip(repeats.tolist(), X.shape, strict=True) for n in pair]
+    Y.reshape(each)[...] = X.reshape([n for extent in X.shape for n in (1, extent)])
 
 
 EXPAND = schema(

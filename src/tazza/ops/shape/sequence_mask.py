@@ -138,4 +138,5 @@ def sequence_mask(op: OpView, X: Array, lengths: Array | None, Y: Array) -> None
         ends[...] = lengths.reshape(-1)[:rows, None]
     kept = KEPT[op.mode](np.arange(rows)[:, None], np.arange(columns), ends, op.radius)  # (I, J)
     fill = np.float32(0 if op.grad else op.fill_val)
-    Y[...] = np.where(kept[None, :, :, None], X.reshape(shape), fill).reshape(Y.shape)
+    Y[...] = X
+    np.copyto(Y.reshape(shape), fill, where=~kept[None, :, :, None])

@@ -117,9 +117,9 @@ def batch_to_space_gradient(g: GradientRequest) -> list[OperatorDef]:
 def space_to_batch(op: OpView, X: Array, Y: Array) -> None:
     (top, side), b = pads(op), op.block_size
     _, C, h, w = Y.shape
-    padded = np.pad(X, ((0, 0), (0, 0), (top, side), (side, side)))
+    padded = np.pad(X, ((0, 0), (0, 0), (top, side), (side, side))) if top or side else X
     cells = padded.reshape(len(X), C, h, b, w, b)
-    Y[...] = cells.transpose(3, 5, 0, 1, 2, 4).reshape(Y.shape)  # (b, b, N, C, h, w)
+    Y.reshape(b, b, len(X), C, h, w)[...] = cells.transpose(3, 5, 0, 1, 2, 4)
 
 
 @kernel(BATCH_TO_SPACE)

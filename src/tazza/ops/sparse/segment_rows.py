@@ -147,7 +147,7 @@ def lengths_gather(op: OpView, X: Array, lengths: Array, indices: Array, Y: Dyna
     check_rows(op, indices, lengths.size, "indices")
     rows = [np.arange(int(starts[n]), int(starts[n + 1])) for n in indices]
     found = np.concatenate([np.zeros(0, np.int64), *rows])
-    np.take(X, found, axis=0, out=Y.allocate((found.size, *X.shape[1:])))
+    np.take(X, found, axis=0, out=Y.allocate((found.size, *X.shape[1:])), mode="clip")
 
 
 @LENGTHS_PAD.infer
@@ -178,7 +178,7 @@ def lengths_tile_gradient(g: GradientRequest) -> list[OperatorDef]:
 @kernel(LENGTHS_TILE)
 def lengths_tile(op: OpView, X: Array, lengths: Array, Y: DynamicOutput) -> None:
     rows = Y.allocate((row_count(op, "lengths", lengths), *X.shape[1:]))
-    rows[...] = np.repeat(X, lengths, axis=0)
+    np.take(X, np.repeat(np.arange(len(X)), lengths), axis=0, out=rows, mode="clip")  # "raise" copies twice
 
 
 @REVERSE_PACKED_SEGS.gradient
@@ -199,4 +199,4 @@ def remove_data_blocks(op: OpView, X: Array, indices: Array, Y: DynamicOutput) -
     if indices.size:
         check_rows(op, indices, len(X), "indices")
     left = np.setdiff1d(np.arange(len(X)), indices)
-    np.take(X, left, axis=0, out=Y.allocate((left.size, *X.shape[1:])))
+    np.take(X, left, axis=0, out=Y.allocate((left.size, *X.shape[1:])), mode="clip")

@@ -177,8 +177,8 @@ def _copies(extents: tuple[int, int, int], form: Form, indices: TensorSpec, slot
     return BlockLaunch(address, (threads, A * taken, B, 0, A, taken, V, *slots))
 
 
-def _sums(extents: tuple[int, int, int], form: Form, indices: TensorSpec, slots: Sequence[Slot]) -> BlockLaunch:
-    """Return the launch of sums; as `_copies`."""
+def part_sums(extents: tuple[int, int, int], form: Form, indices: TensorSpec, slots: Sequence[Slot]) -> BlockLaunch:
+    """Return the launch that adds up parts by indices, from zeros; as `_copies`."""
     A, V, B = extents
     taken = _taken(extents, form, indices)
     address = SOURCES.compiled(f"gather sums {form}", lambda lines: write_sums(lines, form), finish_status)
@@ -204,7 +204,7 @@ def _gathered(op: OpView, specs: dict[str, TensorSpec], *, wraps: bool = False) 
     extents = math.prod(DATA.shape[:axis]), DATA.shape[axis], math.prod(DATA.shape[axis + 1 :])
     form = Form(8 * own.dtype.itemsize, DATA.dtype.itemsize, wraps, op.match_outer)
     made = (
-        _sums(extents, form, own, _slots("INDICES", "dOUTPUT", "dDATA"))
+        part_sums(extents, form, own, _slots("INDICES", "dOUTPUT", "dDATA"))
         if adds
         else _copies(extents, form, own, _slots("INDICES", "DATA", "OUTPUT"))
     )
@@ -249,7 +249,7 @@ def _permuted(op: OpView, rows: TensorSpec, indices: TensorSpec, *, adds: bool) 
     extents = 1, rows.shape[0], math.prod(rows.shape[1:])
     form = Form(8 * indices.dtype.itemsize, rows.dtype.itemsize)
     made = (
-        _sums(extents, form, indices, _slots("indices", "dY", "dX"))
+        part_sums(extents, form, indices, _slots("indices", "dY", "dX"))
         if adds
         else _copies(extents, form, indices, _slots("indices", "X", "Y"))
     )

@@ -1,0 +1,247 @@
+"""Images whose elements are sums of those of another image, along rows and along columns by themselves.
+
+Letters: P planes of r rows and c columns are made of planes of R rows and C columns. A `Dimension` says which elements
+each one is the sum of, and with which weights. So are borders, repeated and interpolated pixels made; their gradients
+are the same with the dimensions turned around. Rows are added up first, as whole vectors, into a row of C elements;
+columns pick from that. Where each element is one other at most, rows are not even copied, and what shows none is
+filled. Threads share the rows of all planes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tazza.codegen.block import BlockLaunch, Constant, Scratch, Slot, Word
+from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.kernel import threads_for
+from tazza.codegen.loop import carry_loop, lanes_of, load, load_one, short_name, store, sweep
+from tazza.codegen.rows import FIRST, D, each_row, element, row_at, when
+from tazza.engines.native import SOURCES
+from tazza.runtime.threads import thread_count
+from tazza.tensor import DataType
+
+FLOAT = DataType.FLOAT
+NAMES = ("made", "rows", "columns", "at_once", "picked", "stride", "fill", "counts", "sources", "row_weights", "picks")
+POINTERS = ("column_weights", "X", "Y", "scratch")
+"""Words behind N = P r rows, D = c, and the status: r, R, C, the most rows and columns of a sum, the elements between
+the scratch rows of threads, the filling (its bits); then addresses."""
+LINE_BYTES = 64
+NONE = -1
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """For each place along a dimension those that it is the sum of (n, k), of `extent`; NONE stands for nothing.
+
+    `weights` (n, k) are those of a sum; None where all are 1.
+    """
+
+    places: Array
+    extent: int
+    weights: Array | None = None
+
+    @staticmethod
+    def of(places: Array, extent: int) -> Dimension:
+        """Return one in which each place shows one other, or none.
+
+        >>> Dimension.of(np.array([0, 0, 1]), 2).turned().places.tolist()
+        [[0, 1], [2, -1]]
+        """
+        return Dimension(places.reshape(-1, 1), extent)
+
+    @property
+    def count(self) -> int:
+        """How many places there are."""
+        return len(self.places)
+
+    @property
+    def single(self) -> bool:
+        """Whether each place shows one other at most."""
+        return self.weights is None and self.places.shape[1] == 1
+
+    def turned(self) -> Dimension:
+        """Return for each of the others those places that are made of it: what gradients are summed by."""
+        count, most = self.count, self.places.shape[1]
+        to = self.places.reshape(-1)
+        order = np.argsort(to, kind="stable")
+        order = order[np.count_nonzero(to == NONE) :]
+        sizes = np.bincount(to[order], minlength=self.extent)
+        behind = np.arange(order.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        places = np.full((self.extent, max(1, int(sizes.max(initial=0)))), NONE)
+        places[to[order], behind] = order // most
+        if self.weights is None:
+            return Dimension(places, count)
+        weights = np.zeros(places.shape, np.float32)
+        weights[to[order], behind] = self.weights.reshape(-1)[order]
+        return Dimension(places, count, weights)
+
+    def with_inner(self, inner: Dimension) -> Dimension:
+        """Return this dimension and one that lies within it as a single one, both without weights.
+
+        >>> Dimension.of(np.array([1, 0]), 2).with_inner(Dimension.of(np.array([0, -1, 2]), 3)).places.tolist()
+        [[3], [-1], [5], [0], [-1], [2]]
+        """
+        both = self.places[:, None, :, None], inner.places[None, :, None, :]
+        found = np.where((both[0] == NONE) | (both[1] == NONE), NONE, both[0] * inner.extent + both[1])
+        n, m, k, j = found.shape
+        return Dimension(found.reshape(n * m, k * j), self.extent * inner.extent)
+
+
+def resampling(planes: int, rows: Dimension, columns: Dimension, slots: tuple[Slot, Slot], fill: float) -> BlockLaunch:
+    """Return the launch that makes the planes of the second slot from those of the first, both float32, row-major.
+
+    `fill` is what an element that shows none becomes; sums of none are 0.
+    """
+    single, weighted = rows.single and columns.single, rows.weights is not None
+    address = SOURCES.compiled(
+        f"resampling {single} {weighted}", lambda lines: _Writer(lines, weighted=weighted).write(single=single)
+    )
+    elements = planes * rows.count * columns.count
+    threads = threads_for(thread_count(), elements, 2.0 * rows.places.shape[1] * columns.places.shape[1], 12)
+    stride = max(1, -(-columns.extent * FLOAT.itemsize // LINE_BYTES)) * LINE_BYTES
+    order = np.argsort(rows.places == NONE, axis=1, kind="stable")
+    sources = np.take_along_axis(rows.places, order, 1)
+    weights = np.zeros(1) if rows.weights is None else np.take_along_axis(rows.weights, order, 1)
+    picked = np.zeros(1) if columns.weights is None else columns.weights.T
+    words: tuple[Word, ...] = (
+        *(threads, planes * rows.count, columns.count, 0),
+        *(rows.count, rows.extent, columns.extent, sources.shape[1], columns.places.shape[1]),
+        stride // FLOAT.itemsize,
+        struct.unpack("<I", struct.pack("<f", fill))[0],
+        _constant((sources != NONE).sum(1), np.int64),
+        _constant(sources, np.int64),
+        _constant(weights, np.float32),
+        _constant(columns.places.T, np.int32),
+        _constant(picked, np.float32),
+        *slots,
+        Scratch(),
+    )
+    return BlockLaunch(address, words, scratch_bytes=threads * stride)
+
+
+def _constant(values: Array, dtype: Any) -> Constant:
+    return Constant(np.ascontiguousarray(values, dtype).tobytes())
+
+
+class _Writer:
+    """The words of a kernel's block, and how a row is made."""
+
+    def __init__(self, lines: Lines, *, weighted: bool) -> None:
+        self.lines, self.v, self.weighted = lines, lanes_of(lines), weighted
+        numbers, pointers = NAMES[:7], (*NAMES[7:], *POINTERS)
+        self.number = {name: lines.load_word("%block", FIRST + n) for n, name in enumerate(numbers)}
+        start = FIRST + len(numbers)
+        self.at = {name: lines.load_pointer("%block", start + n) for n, name in enumerate(pointers)}
+        self.width = lines.load_word("%block", D)
+
+    def write(self, *, single: bool) -> None:
+        """Write the loop over rows."""
+        each_row(self.lines, self._shown if single else self._summed)
+
+    def _row(self, n: str) -> tuple[str, str, str]:
+        """Return the number of a row in its plane, where the plane that it is made of begins, and where it lies."""
+        lines, made = self.lines, self.number["made"]
+        plane = lines.let(f"udiv i64 {n}, {made}")
+        r = lines.let(f"sub i64 {n}, {lines.let(f'mul i64 {plane}, {made}')}")
+        source = row_at(lines, self.at["X"], lines.let(f"mul i64 {plane}, {self.number['rows']}"), self._length)
+        return r, source, row_at(lines, self.at["Y"], n, self.width)
+
+    @property
+    def _length(self) -> str:
+        return self.number["columns"]
+
+    def _word(self, name: str, i: str) -> str:
+        return self.lines.let(f"load i64, ptr {element(self.lines, self.at[name], i, 'i64')}")
+
+    def _shown(self, n: str) -> None:
+        """Write a row whose elements show one other at most."""
+        lines, v = self.lines, self.v
+        r, source, target = self._row(n)
+        bits = lines.let(f"trunc i64 {self.number['fill']} to i32")
+        fill = v.splat(lines.let(f"bitcast i32 {bits} to float"))
+
+        def copied() -> None:
+            base = row_at(lines, source, self._word("sources", r), self._length)
+            self._columns(target, lambda i, mask: self._pick(base, self.at["picks"], i, mask, fill))
+
+        def filled() -> None:
+            self._columns(target, lambda i, mask: fill)
+
+        when(lines, lines.let(f"icmp sgt i64 {self._word('counts', r)}, 0"), copied, filled)
+
+    def _columns(self, target: str, value: Callable[[str, str | None], str]) -> None:
+        def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+            del carried
+            store(self.v, FLOAT, value(i, mask), target, i, mask)
+            return ()
+
+        sweep(self.v, "0", self.width, some)
+
+    def _summed(self, n: str) -> None:
+        """Write a row of sums."""
+        lines, v = self.lines, self.v
+        r, source, target = self._row(n)
+        scratch = row_at(lines, self.at["scratch"], "%who", self.number["stride"])
+        first, count = lines.let(f"mul i64 {r}, {self.number['at_once']}"), self._word("counts", r)
+
+        def down(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+            del carried
+
+            def add(k: str, total: Sequence[str]) -> Sequence[str]:
+                which = lines.let(f"add i64 {first}, {k}")
+                row = row_at(lines, source, self._word("sources", which), self._length)
+                return [v.add(total[0], self._times("row_weights", which, load(v, FLOAT, row, i, mask)))]
+
+            store(v, FLOAT, carry_loop(v, "0", count, [v.constant(0.0)], add)[0], scratch, i, mask)
+            return ()
+
+        sweep(v, "0", self._length, down)
+
+        def across(i: str, mask: str | None) -> str:
+            def add(k: str, total: Sequence[str]) -> Sequence[str]:
+                picks = row_at(lines, self.at["picks"], k, self.width)
+                found = self._pick(scratch, picks, i, mask, v.constant(0.0))
+                if self.weighted:
+                    weights = row_at(lines, self.at["column_weights"], k, self.width)
+                    found = v.mul(found, load(v, FLOAT, weights, i, mask))
+                return [v.add(total[0], found)]
+
+            return carry_loop(v, "0", self.number["picked"], [v.constant(0.0)], add)[0]
+
+        self._columns(target, across)
+
+    def _times(self, name: str, i: str, value: str) -> str:
+        if not self.weighted:
+            return value
+        return self.v.mul(value, load_one(self.v, FLOAT, element(self.lines, self.at[name], i)))
+
+    def _pick(self, base: str, picks: str, i: str, mask: str | None, otherwise: str) -> str:
+        """Return the elements of a row that the picks from i on name, `otherwise` where they name none."""
+        v, lines, kind = self.v, self.lines, f"<{self.v.count} x i32>"
+        numbers = _whole_numbers(v, picks, i, mask)
+        live = lines.let(f"icmp sge {kind} {numbers}, zeroinitializer")
+        places = lines.let(f"getelementptr float, ptr {base}, {kind} {numbers}")
+        short = f"v{v.count}{short_name('float')}.v{v.count}p0"
+        lines.declare(f"{v.type} @llvm.masked.gather.{short}(<{v.count} x ptr>, i32, {v.mask}, {v.type})")
+        operands = f"<{v.count} x ptr> {places}, i32 4, {v.mask} {live}, {v.type} {otherwise}"
+        return lines.let(f"call {v.type} @llvm.masked.gather.{short}({operands})")
+
+
+def _whole_numbers(v: Lanes, pointer: str, i: str, mask: str | None) -> str:
+    """Return int32 numbers i, i + 1 ... of an array; NONE outside of the mask."""
+    lines, kind = v.lines, f"<{v.count} x i32>"
+    at = element(lines, pointer, i, "i32")
+    if mask is None:
+        return lines.let(f"load {kind}, ptr {at}, align 4")
+    lines.declare(f"{kind} @llvm.masked.load.v{v.count}i32.p0(ptr, i32, {v.mask}, {kind})")
+    return lines.let(
+        f"call {kind} @llvm.masked.load.v{v.count}i32.p0(ptr {at}, i32 4, {v.mask} {mask}, {kind} splat (i32 {NONE}))"
+    )

@@ -1,0 +1,101 @@
+"""IntegralImage and its gradient: sums in float64 over all rows above, and what stands before in the row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import cast
+
+from tazza.codegen.block import BlockLaunch, Scratch, Slot, accepts_rows, all_float32
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import threads_for
+from tazza.codegen.loop import count_loop
+from tazza.codegen.rows import FIRST, D, each_row, element, row_at
+from tazza.device import Context
+from tazza.engines.native import SOURCES
+from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.ops.vision.integral_image import INTEGRAL_IMAGE, INTEGRAL_IMAGE_GRADIENT
+from tazza.runtime.threads import thread_count
+from tazza.tensor import TensorSpec
+
+HEIGHT, READ, WRITTEN, STRIDE, SOURCE, TARGET, SCRATCH = range(FIRST, FIRST + 7)
+"""Words behind N planes, D columns that are added up, and the status: rows, the columns of a row that is read and of
+one that is written, the doubles between the scratch rows of threads, and addresses."""
+LINE = 8
+"""Doubles of a line of the cache."""
+
+
+def write_sums(lines: Lines, border: int) -> None:
+    """Write the sums up to each pixel, behind `border` rows and columns of zeros."""
+    height, width, read, written = (lines.load_word("%block", word) for word in (HEIGHT, D, READ, WRITTEN))
+    source, target, scratch = (lines.load_pointer("%block", word) for word in (SOURCE, TARGET, SCRATCH))
+    sums = element(lines, scratch, lines.let(f"mul i64 %who, {lines.load_word('%block', STRIDE)}"), "double")
+    # A row is read with one more element, the sum so far, which stands behind those of the columns.
+    total = element(lines, sums, width, "double")
+
+    def zero(i: str) -> None:
+        lines.do(f"store double 0.0, ptr {element(lines, sums, i, 'double')}")
+
+    def plane(p: str) -> None:
+        rows_read = height if border else lines.let(f"add i64 {height}, 1")
+        rows_written = lines.let(f"add i64 {height}, {border}")
+        x = row_at(lines, source, lines.let(f"mul i64 {p}, {rows_read}"), read)
+        y = row_at(lines, target, lines.let(f"mul i64 {p}, {rows_written}"), written)
+        count_loop(lines, "0", width, zero)
+        if border:
+            count_loop(lines, "0", written, lambda i: lines.do(f"store float 0.0, ptr {element(lines, y, i)}"))
+
+        def row(h: str) -> None:
+            own, made = row_at(lines, x, h, read), row_at(lines, y, lines.let(f"add i64 {h}, {border}"), written)
+            lines.do(f"store double 0.0, ptr {total}")
+            if border:
+                lines.do(f"store float 0.0, ptr {made}")
+
+            def column(w: str) -> None:
+                value = lines.let(f"load float, ptr {element(lines, own, w)}")
+                before = lines.let(f"load double, ptr {total}")
+                along = lines.let(f"fadd double {before}, {lines.let(f'fpext float {value} to double')}")
+                lines.do(f"store double {along}, ptr {total}")
+                at = element(lines, sums, w, "double")
+                both = lines.let(f"fadd double {lines.let(f'load double, ptr {at}')}, {along}")
+                lines.do(f"store double {both}, ptr {at}")
+                to = element(lines, made, lines.let(f"add i64 {w}, {border}"))
+                lines.do(f"store float {lines.let(f'fptrunc double {both} to float')}, ptr {to}")
+
+            count_loop(lines, "0", width, column)
+
+        count_loop(lines, "0", height, row)
+
+    each_row(lines, plane)
+
+
+def _prepare(read: TensorSpec, written: TensorSpec, slots: Sequence[Slot]) -> Launch | Unsupported:
+    if not all_float32(read, written):
+        return Unsupported("it is compiled for float32")
+    border = int(written.shape[-1] > read.shape[-1])
+    height, width = (min(pair) for pair in zip(read.shape[2:], written.shape[2:], strict=True))
+    planes, stride = math.prod(read.shape[:2]), -(-(width + 1) // LINE) * LINE
+    threads = max(1, min(planes, threads_for(thread_count(), planes * height * width, 4, 8)))
+    address = SOURCES.compiled(f"integral image {border}", lambda lines: write_sums(lines, border))
+    words = (threads, planes, width, 0, height, read.shape[-1], written.shape[-1], stride, *slots, Scratch())
+    return BlockLaunch(address, words, scratch_bytes=8 * threads * stride)
+
+
+@launcher(INTEGRAL_IMAGE, engine="native", accepts=accepts_rows)
+def prepare_integral_image(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch | Unsupported:
+    """Compile the sums; a row and a column of zeros stand before them."""
+    del op, context
+    X, Y = cast("tuple[TensorSpec, TensorSpec]", (inputs[0], outputs[0]))
+    return _prepare(X, Y, (Slot("X"), Slot("Y")))
+
+
+@launcher(INTEGRAL_IMAGE_GRADIENT, engine="native", accepts=accepts_rows)
+def prepare_integral_image_gradient(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch | Unsupported:
+    """Compile the sums, without the last row and column."""
+    del op, context
+    dY, dX = cast("tuple[TensorSpec, TensorSpec]", (inputs[-1], outputs[0]))
+    return _prepare(dY, dX, (Slot("dY"), Slot("dX")))
