@@ -108,8 +108,12 @@ def prepare_fc(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Se
     if X.size == 0 or Y.size == 0:
         return Unsupported("there is nothing to compute")
     N = Y.size // M
-    # The weights come by once for each row: a library that keeps a part of them for several rows needs to look once.
-    return Offer(partial(_launch, op, N, W, M), estimate_ns=N * W.nbytes / machine().memory_bytes_per_ns)
+    return Offer(partial(_launch, op, N, W, M), estimate_ns=rows_ns(N, W))
+
+
+def rows_ns(N: int, W: TensorSpec) -> float:
+    """Return what N rows take: the weights come by for each, where a library that keeps a part of them looks once."""
+    return N * W.nbytes / machine().memory_bytes_per_ns
 
 
 def _launch(op: OpView, N: int, W: TensorSpec, M: int) -> LaidOut:

@@ -1,0 +1,76 @@
+"""Convolutions whose window is the whole image: Y (N, M) = epilogue(X W^T + b), one row for each image.
+
+Nets have them where an image was pooled to one pixel (squeeze and excitation, classifiers of 1 x 1), and where a fully
+connected layer was written as a convolution. X (N, C, ...) and W (M, C, ...) lie in the same order, whichever it is, so
+that a row of W meets an image element by element, as in `fc`, whose kernel this is. Libraries bring W into the panels
+of their convolutions, and wake threads by the work of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import cast
+
+from tazza.codegen.block import BlockLaunch, Constant, Slot, Word, accepts_rows, all_float32
+from tazza.codegen.kernel import lane_count, threads_for
+from tazza.device import Context
+from tazza.engines.native.row_product import SOURCES
+from tazza.engines.native.row_product.fc import ENGINE, Code, rows_ns
+from tazza.operator import LaidOut, OpView, Spec, Unsupported, kernel_key, launcher
+from tazza.operator.choice import VARIANTS, Variant
+from tazza.operator.kernel import Offered
+from tazza.ops.nn.conv import CONVS, conv_window
+from tazza.ops.nn.fused import FUSED_CONV, epilogue_of
+from tazza.ops.nn.window import channels_first_dims
+from tazza.runtime.threads import thread_count
+from tazza.tensor import ROW_MAJOR, TensorSpec
+from tazza.tensor.offer import Offer
+
+
+def find_problem(
+    op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> tuple[TensorSpec, TensorSpec] | Unsupported:
+    """Return the specs of W and Y, or why this is no product of rows."""
+    if not all_float32(*inputs, *outputs):
+        return Unsupported("it computes in float32")
+    X, W, Y = (cast("TensorSpec", spec) for spec in (*inputs[:2], outputs[0]))
+    window, out = conv_window(op, X.shape, W.shape)
+    image = channels_first_dims(op.order, X.shape)[2:]
+    if op.group != 1 or any(window.head) or any(one != 1 for one in out) or tuple(image) != window.kernel:
+        return Unsupported(f"its window is not the whole image, in one group: {window.kernel} over {tuple(image)}")
+    if X.size == 0 or Y.size == 0:
+        return Unsupported("there is nothing to compute")
+    return W, Y
+
+
+def prepare_conv(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Offered:
+    """Compile Y = epilogue(X W^T + b, S ...)."""
+    del context
+    found = find_problem(op, inputs, outputs)
+    if isinstance(found, Unsupported):
+        return found
+    W, Y = found
+    return Offer(partial(_launch, op, W, Y), estimate_ns=rows_ns(Y.shape[0], W))
+
+
+def variants(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> list[Variant]:
+    """Return its only way, for who times it."""
+    found = find_problem(op, inputs, outputs)
+    return [] if isinstance(found, Unsupported) else [Variant.only(_launch(op, *found))]
+
+
+def _launch(op: OpView, W: TensorSpec, Y: TensorSpec) -> LaidOut:
+    N, M, fused = Y.shape[0], W.shape[0], op.type == FUSED_CONV.type
+    code = Code(epilogue_of(op) if fused else None, op.operands if fused else 0)
+    threads = threads_for(min(thread_count(), -(-M // lane_count())), W.size, 2, W.dtype.itemsize)
+    b = Slot("b") if "b" in op.input_letters else Constant(bytes(M * W.dtype.itemsize))
+    words: tuple[Word, ...] = (threads, Slot("X"), Slot("W"), b, Slot("Y"), N, M, W.size // M)
+    address = SOURCES.compiled(code.description, code.write)
+    launch = BlockLaunch(address, (*words, *(Slot("S", i) for i in range(code.operands))))
+    return LaidOut(launch, dict.fromkeys((*op.input_letters, *op.output_letters), ROW_MAJOR))
+
+
+for _schema in (*CONVS, FUSED_CONV):
+    launcher(_schema, engine=ENGINE, accepts=accepts_rows, batch_invariant=True)(prepare_conv)
+    VARIANTS.register(kernel_key(_schema.type, ENGINE), variants, help="its only way")
