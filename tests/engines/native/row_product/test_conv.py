@@ -51,7 +51,7 @@ def test_it_is_the_product_of_rows(N: int, C: int, image: tuple[int, ...], M: in
     (plain,), operator = run(operator_def("Conv", ["X", "W"], ["Y"], **args), [X, W], ENGINE)
     assert_ran(operator, ENGINE)
     assert (np.abs(plain.reshape(N, M) - x @ w.T) <= bound).all()
-    fused = {**args, "operands": 1, "epilogue": "max(y - s0, 0)"}
+    fused: dict[str, Any] = {**args, "operands": 1, "epilogue": "max(y - s0, 0)"}
     for output in ("Y", "S"):
         definition = operator_def("FusedConv", ["X", "W", "b", "S"], [output], **fused)
         (found,), operator = run(definition, [X, W, b, S.copy()], ENGINE)
@@ -65,6 +65,7 @@ def test_it_is_the_product_of_rows(N: int, C: int, image: tuple[int, ...], M: in
         ((4, 4), {"kernel": 3}),
         ((3, 3), {"kernel": 3, "pad": 1}),
         ((2, 2), {"kernel": 3, "pads": [1, 1, 0, 0]}),
+        ((3, 3), {"kernel": 3, "dilation": 2, "pads": [0, 0, 2, 2]}),
         ((1, 1), {"kernel": 1, "group": 2}),
         ((2, 2), {"kernel": 1, "stride": 2}),
     ],
@@ -73,6 +74,16 @@ def test_what_is_no_product_of_rows_is_refused(image: tuple[int, int], more: dic
     X, W, b, _ = arrays(1, 4, image, 6)
     shape = (6, 4 // more.get("group", 1), more["kernel"], more["kernel"])
     assert "its window is not the whole image, in one group" in reason(X, np.resize(W, shape), b, **more)
+
+
+def test_pads_that_no_window_reaches_and_steps_that_none_takes_do_not_matter() -> None:
+    X, W, b, _ = arrays(1, 4, (1, 3), 6)
+    usual: dict[str, Any] = {"kernels": [1, 3]}
+    more = {**usual, "strides": [2, 2], "pads": [0, 0, 1, 1], "dilations": [5, 1]}
+    found = [run(operator_def("Conv", ["X", "W", "b"], ["Y"], **args), [X, W, b], ENGINE) for args in (usual, more)]
+    for _, operator in found:
+        assert_ran(operator, ENGINE)
+    np.testing.assert_array_equal(found[0][0][0], found[1][0][0])
 
 
 def test_images_of_no_elements_are_refused() -> None:

@@ -12,36 +12,34 @@ from collections.abc import Sequence
 from functools import partial
 from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Constant, Slot, Word, accepts_rows, all_float32
-from tazza.codegen.kernel import lane_count, threads_for
+from tazza.codegen.block import accepts_rows, all_float32
 from tazza.device import Context
-from tazza.engines.native.row_product import SOURCES
-from tazza.engines.native.row_product.fc import ENGINE, Code, rows_ns
-from tazza.operator import LaidOut, OpView, Spec, Unsupported, kernel_key, launcher
+from tazza.engines.native.row_product.fc import ENGINE, rows_launch, rows_ns
+from tazza.operator import OpView, Spec, Unsupported, kernel_key, launcher
 from tazza.operator.choice import VARIANTS, Variant
 from tazza.operator.kernel import Offered
 from tazza.ops.nn.conv import CONVS, conv_window
-from tazza.ops.nn.fused import FUSED_CONV, epilogue_of
+from tazza.ops.nn.fused import FUSED_CONV
 from tazza.ops.nn.window import channels_first_dims
-from tazza.runtime.threads import thread_count
-from tazza.tensor import ROW_MAJOR, TensorSpec
+from tazza.tensor import TensorSpec
 from tazza.tensor.offer import Offer
 
 
 def find_problem(
     op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> tuple[TensorSpec, TensorSpec] | Unsupported:
-    """Return the specs of W and Y, or why this is no product of rows."""
+) -> tuple[TensorSpec, int, int] | Unsupported:
+    """Return the spec of W, N and M, or why this is no product of rows."""
     if not all_float32(*inputs, *outputs):
         return Unsupported("it computes in float32")
     X, W, Y = (cast("TensorSpec", spec) for spec in (*inputs[:2], outputs[0]))
     window, out = conv_window(op, X.shape, W.shape)
     image = channels_first_dims(op.order, X.shape)[2:]
-    if op.group != 1 or any(window.head) or any(one != 1 for one in out) or tuple(image) != window.kernel:
+    spread = any(step != 1 < count for step, count in zip(window.dilation, window.kernel, strict=True))
+    if tuple(image) != window.kernel or any(window.head) or any(one != 1 for one in out) or spread or op.group != 1:
         return Unsupported(f"its window is not the whole image, in one group: {window.kernel} over {tuple(image)}")
     if X.size == 0 or Y.size == 0:
         return Unsupported("there is nothing to compute")
-    return W, Y
+    return W, X.shape[0], W.shape[0]
 
 
 def prepare_conv(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Offered:
@@ -50,25 +48,14 @@ def prepare_conv(op: OpView, context: Context, inputs: Sequence[Spec], outputs: 
     found = find_problem(op, inputs, outputs)
     if isinstance(found, Unsupported):
         return found
-    W, Y = found
-    return Offer(partial(_launch, op, W, Y), estimate_ns=rows_ns(Y.shape[0], W))
+    W, N, _ = found
+    return Offer(partial(rows_launch, op, *found), estimate_ns=rows_ns(W, N))
 
 
 def variants(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> list[Variant]:
     """Return its only way, for who times it."""
     found = find_problem(op, inputs, outputs)
-    return [] if isinstance(found, Unsupported) else [Variant.only(_launch(op, *found))]
-
-
-def _launch(op: OpView, W: TensorSpec, Y: TensorSpec) -> LaidOut:
-    N, M, fused = Y.shape[0], W.shape[0], op.type == FUSED_CONV.type
-    code = Code(epilogue_of(op) if fused else None, op.operands if fused else 0)
-    threads = threads_for(min(thread_count(), -(-M // lane_count())), W.size, 2, W.dtype.itemsize)
-    b = Slot("b") if "b" in op.input_letters else Constant(bytes(M * W.dtype.itemsize))
-    words: tuple[Word, ...] = (threads, Slot("X"), Slot("W"), b, Slot("Y"), N, M, W.size // M)
-    address = SOURCES.compiled(code.description, code.write)
-    launch = BlockLaunch(address, (*words, *(Slot("S", i) for i in range(code.operands))))
-    return LaidOut(launch, dict.fromkeys((*op.input_letters, *op.output_letters), ROW_MAJOR))
+    return [] if isinstance(found, Unsupported) else [Variant.only(rows_launch(op, *found))]
 
 
 for _schema in (*CONVS, FUSED_CONV):
