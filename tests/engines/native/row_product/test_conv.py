@@ -79,7 +79,7 @@ def test_what_is_no_product_of_rows_is_refused(image: tuple[int, int], more: dic
 def test_pads_that_no_window_reaches_and_steps_that_none_takes_do_not_matter() -> None:
     X, W, b, _ = arrays(1, 4, (1, 3), 6)
     usual: dict[str, Any] = {"kernels": [1, 3]}
-    more = {**usual, "strides": [2, 2], "pads": [0, 0, 1, 1], "dilations": [5, 1]}
+    more: dict[str, Any] = {**usual, "strides": [2, 2], "pads": [0, 0, 1, 1], "dilations": [5, 1]}
     found = [run(operator_def("Conv", ["X", "W", "b"], ["Y"], **args), [X, W, b], ENGINE) for args in (usual, more)]
     for _, operator in found:
         assert_ran(operator, ENGINE)
