@@ -71,7 +71,7 @@ def test_what_is_no_result_is_not_read(tmp_path: Path) -> None:
         "e": [1],
         "f": {"x": "endless"},
     }
-    (tmp_path / "search.json").write_text(json.dumps({**wrong, "right": right}).replace('"endless"', "1e999"))
+    (tmp_path / "search.json").write_text(json.dumps({**wrong, "right": right}))
     with CACHE_DIR.override(str(tmp_path)):
         search.stored.cache_clear()
         found = search.stored()

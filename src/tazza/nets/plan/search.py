@@ -14,7 +14,6 @@ those of the program that was compiled without search: what is best for one oper
 from __future__ import annotations
 
 import json
-import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -315,4 +314,4 @@ def _read() -> dict[str, Totals]:
 def _is_totals(found: Any) -> TypeGuard[Totals]:
     """Whether that of a file, whose names are texts, is a result: times in seconds."""
     times = cast("dict[str, Any]", found).values() if isinstance(found, dict) else ()
-    return bool(times) and all(isinstance(time, (int, float)) and 0 <= time < math.inf for time in times)
+    return bool(times) and all(isinstance(time, (int, float)) and time >= 0 for time in times)
