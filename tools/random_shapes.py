@@ -1,7 +1,8 @@
 """Run nets on one random shape after another, and print the memory of the process: `python tools/random_shapes.py`.
 
-What tazza keeps for shapes is bounded. oneDNN 3.2 itself keeps some 17 KB of each primitive `brgconv` that was made and
-destroyed, so that plans of convolutions still grow.
+What tazza keeps for shapes is bounded. oneDNN 3.2 never frees the code of some primitives, 17 KB each in this net; of
+these it makes `onednn_unfreed`, and then its next implementation. So a plan grows for some thousand shapes, until
+caches are full, and stays as large as it is then.
 """
 
 from __future__ import annotations

@@ -55,6 +55,10 @@ LONG = {
     "make tutorial": "make tutorial",
     "python -m tools.write_walk": "make walk",
     "python -m tools.draw_walk": "make walk",
+    "python -m benchmarks.first_result": "python -m benchmarks.first_result --net mlp --contenders '' --rounds 1",
+    "python -m benchmarks.nets regions": "python -m benchmarks.nets regions --quick",
+    "python -m tests.region_stress": "python -m tests.region_stress --regions 3000",
+    "python tools/random_shapes.py": "python tools/random_shapes.py --count 40",
     "python -m benchmarks.nets.overlap": "python -m benchmarks.nets.overlap --quick",
     "python -m benchmarks.nets.profiling": "python -m benchmarks.nets.profiling --quick",
 }

@@ -71,6 +71,7 @@ def test_pads_around_a_single_slice_make_several_windows() -> None:
     [
         ("Conv", "native/winograd", 5),
         ("Conv", "native/few_channels", 4),
+        ("Conv", "native/row_product", 2),
         ("FC", "native/row_product", 10),
         ("SpatialBN", "native/channels_last", 5),
     ],

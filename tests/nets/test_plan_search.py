@@ -24,13 +24,16 @@ pytestmark = pytest.mark.skipif(
 SLOWER = "slower, as the search found"
 
 
-def run_once() -> None:
+def run_once() -> list[float | None]:
+    """Return what the search says of the engines that run, behind a run."""
     ws = Workspace()
     feed_convolutions(ws)
     expected = by_simple(ws, convolutions(), "y")
     ws.create_net(plan(convolutions(), outputs=["y"], inputs=["x"]))
     ws.run_net("n")
     np.testing.assert_allclose(ws.fetch("y"), expected, rtol=2e-4, atol=2e-4)
+    rows = ws.net("n").explain().rows
+    return [row.choices[-1].searched_ns for row in rows if row.operator in {"Conv", "FusedConv"}]
 
 
 @pytest.mark.slow
@@ -45,13 +48,35 @@ def test_results_are_kept_on_disk_and_not_searched_again(tmp_path: Path, monkeyp
     monkeypatch.setattr(search._Search, "_total", counted)  # pyright: ignore[reportPrivateUsage]
     with search.EXHAUSTIVE.override(True), CACHE_DIR.override(str(tmp_path)):
         search.stored.cache_clear()
-        run_once()
+        first = run_once()
         assert judged
+        assert all(time is not None for time in first)
         assert json.loads((tmp_path / "search.json").read_text())
         judged.clear()
         search.stored.cache_clear()  # as in a second process
-        run_once()
+        times = run_once()
         assert not judged
+        assert times == first, "also what each took is kept"
+    search.stored.cache_clear()
+
+
+def test_what_is_no_result_is_not_read(tmp_path: Path) -> None:
+    """Such as names alone, which is what files of earlier versions have."""
+    right = {"onednn: its only way": 2e-3, "gemm: its only way": 0}
+    wrong: dict[str, object] = {
+        "a": "onednn",
+        "b": {},
+        "c": {"x": -1},
+        "d": {"x": "1"},
+        "e": [1],
+        "f": {"x": "endless"},
+    }
+    (tmp_path / "search.json").write_text(json.dumps({**wrong, "right": right}))
+    with CACHE_DIR.override(str(tmp_path)):
+        search.stored.cache_clear()
+        found = search.stored()
+        assert found.get("right") == right
+        assert len(found) == 1
     search.stored.cache_clear()
 
 

@@ -146,6 +146,18 @@ def test_the_environment_gives_the_default(monkeypatch: pytest.MonkeyPatch) -> N
     assert (count.value, count.source) == (5, "command line")
 
 
+def test_flags_of_kernels_that_nobody_set_tell_nothing_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So what was prepared before a module declared one is found afterwards, in whichever order modules are loaded."""
+    monkeypatch.setattr(flags, "_KERNEL_FLAGS", [])
+    later, first = flag("test_b", 3, "later", kernels=True), flag("test_a", 1, "first", kernels=True)
+    assert flags.kernel_flags() == ()
+    with later.override(4):
+        assert flags.kernel_flags() == (("test_b", 4),)
+        with first.override(2):
+            assert flags.kernel_flags() == (("test_a", 2), ("test_b", 4))
+    assert flags.kernel_flags() == ()
+
+
 def test_a_bad_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TAZZA_TEST_COUNT", "many")
     count = flag("test_count", 3, "how many")

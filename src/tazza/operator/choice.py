@@ -31,7 +31,7 @@ class Choice:
     """What became of one engine when an operator was prepared: taken when `reason` is None.
 
     `estimate_ns` is how long it would take, where it said so; `searched_ns` how long its fastest way took, where an
-    exhaustive search of this process timed it.
+    exhaustive search timed it, in this process or before.
 
     >>> print(Choice("native", False, None, 2500.0, 2310.0))
     native: taken, about 2.5 us, timed 2.31 us

@@ -275,8 +275,12 @@ def flag(
 
 
 def kernel_flags() -> tuple[tuple[str, Any], ...]:
-    """Return name and value of every flag that changes what kernels are: part of the key of what was prepared."""
-    return tuple((one.name, one.value) for one in _KERNEL_FLAGS)
+    """Return name and value of the flags that change what kernels are and have not their default, by name.
+
+    Part of the key of what was prepared; a flag that is declared later, by a module that is loaded then, changes it
+    only where somebody set it.
+    """
+    return tuple(sorted((one.name, one.value) for one in _KERNEL_FLAGS if one.value != one.default))
 
 
 def kernel_changes() -> int:

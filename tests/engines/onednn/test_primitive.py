@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import threading
 from collections.abc import Mapping
@@ -31,6 +30,7 @@ from tazza.operator import CallChain, NativeCall, Operands
 from tazza.runtime.openmp import openmp_threads
 from tazza.runtime.threads import NUM_THREADS
 from tazza.tensor import Allocation, CPUPlace, DataType, Tensor, allocator_of
+from tests.heap import heap_bytes
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 
@@ -221,16 +221,6 @@ REQUESTS = {
     "MatMul, Relu": lambda: product(RELU),
     "Relu": lambda: eltwise(kept=False),
 }
-
-
-def heap_bytes() -> int:
-    """Return what is in use of the C library's heap."""
-    ask = getattr(ctypes.CDLL(None), "mallinfo2", None)
-    if ask is None:
-        pytest.skip("this C library does not say what of its heap is in use")
-    fields = type("Fields", (ctypes.Structure,), {"_fields_": [(f"f{k}", ctypes.c_size_t) for k in range(10)]})
-    ask.restype = fields
-    return int(ask().f7)
 
 
 def grown_kb(name: str, count: int = 60) -> float:

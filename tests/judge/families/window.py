@@ -11,8 +11,9 @@ from tazza.operator import OpSchema, operator_def
 from tazza.ops.nn.window import Window
 from tests.judge.hand import Hand, Shape, Sketch, channels_of, divisors, draws, orders_of, spatial_of
 
-FEW, PLAIN, TALL, MOST_OF_A_STEM = 0.2, 0.3, 0.1, 8
-"""How many convolutions have few channels, and how many are like those of most nets; which engines are made for."""
+FEW, PLAIN, TALL, WHOLE, MOST_OF_A_STEM = 0.2, 0.3, 0.1, 0.15, 8
+"""How many convolutions have few channels, how many are like those of most nets, how many have a window that is the
+whole image; which engines are made for."""
 KERNELS = (1, 1, 2, 3, 3, 3, 4, 5, 5, 7, 9)
 
 
@@ -102,6 +103,9 @@ def conv(hand: Hand, schema: OpSchema) -> Sketch:
     if few or (len(X) == 4 and hand.chance(PLAIN)):
         found, kernel, group = plain(hand, not few)
     M = group * hand.integer(1, max(1, 70 // group)) if group > 0 else hand.channels()
+    image = spatial_of(order, X)
+    if not few and group == 1 and math.prod(image) > 0 and hand.chance(WHOLE):
+        found, kernel = {"kernels": list(image)}, tuple(image)
     W = (M, C // group, *kernel) if order == "NCHW" else (M, *kernel, C // group)
     found |= {"order": order} | ({"group": group} if group != 1 else {})
     shapes: dict[str, Any] = {"X": X, "W": W}

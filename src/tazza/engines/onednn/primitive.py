@@ -313,7 +313,7 @@ def argument_number(name: str | int) -> int:
 
 PRIMITIVES: Cache[tuple[Any, ...], PrimitiveDescriptor] = Cache("primitives of oneDNN", MOST)
 _lock = Guard("primitives of oneDNN")
-_unfreed = 0
+_unfreed: int = 0
 
 
 MOST_AXES = {"batch_normalization": 5, "layer_normalization": 5, "prelu": 5, "lrn": 5}

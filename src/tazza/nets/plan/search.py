@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, TypeGuard, cast
 
 from tazza.device import Context
 from tazza.errors import FileError, FormatError, UnsupportedError
@@ -58,6 +58,9 @@ EXHAUSTIVE = flag(
 )
 KEPT = 1 << 14
 """Results that are kept, in a process and on disk."""
+FLOAT_BYTES = 24
+Totals: TypeAlias = Mapping[str, float]
+"""A result: what each way took in s, with the reorder that it asks for."""
 ROUNDS = 5
 """Runs of a variant; the fastest counts."""
 
@@ -115,8 +118,7 @@ class _Search:
         self._context = context
         self._seconds: dict[int, float] = {}
         self._launches: list[Launch] = []  # keeps what `_seconds` counts by identity
-        self._found: dict[str, str] = {}
-        self._totals: dict[str, dict[str, float]] = {}
+        self._found: dict[str, Totals] = {}
 
     def choose(
         self,
@@ -132,13 +134,13 @@ class _Search:
         if len(found) < 2:
             return chosen
         key = _key(op, found, inputs, outputs)
-        name = self._found.get(key) or stored().get(key)
-        best = next((way for way in found if way.name == name), None)
-        if best is None:
-            totals = self._totals[key] = {way.name: self._total(op, way, inputs, outputs) for way in found}
-            best = min(found, key=lambda way: totals[way.name])
-        self._found[key] = best.name
-        return best.chosen(_told(chosen, found, best, self._totals.get(key, {})))
+        ways = {way.name: way for way in found}
+        totals = self._found[key] if key in self._found else stored().get(key)
+        if totals is None or _fastest_of(totals) not in ways:
+            totals = {name: self._total(op, way, inputs, outputs) for name, way in ways.items()}
+        self._found[key] = totals
+        best = ways[_fastest_of(totals)]
+        return best.chosen(_told(chosen, found, best, totals))
 
     def save(self) -> None:
         """Add what was found to the results on disk; failing to is told, and costs the next process a search."""
@@ -149,8 +151,7 @@ class _Search:
                     write_bytes_atomically(path, json.dumps(everything, indent=0).encode())
             except FileError as error:
                 logger.warning("results of the search are not kept: %s", error)
-            for key, name in everything.items():
-                stored().put(key, name, len(key) + len(name))
+            _keep(stored(), everything)
 
     def seconds(self, program: Program) -> float:
         """Return what a program's searched operators and its reorders take together."""
@@ -216,6 +217,10 @@ def _fastest(call: Callable[[], Any]) -> float:
     return best
 
 
+def _fastest_of(totals: Totals) -> str:
+    return min(totals, key=totals.__getitem__)
+
+
 def _no_generator() -> Any:
     raise UnsupportedError("operators that draw random numbers have no variants")
 
@@ -236,7 +241,7 @@ def _ways(
     return found
 
 
-def _told(chosen: Chosen, found: Sequence[_Way], best: _Way, totals: Mapping[str, float]) -> tuple[Choice, ...]:
+def _told(chosen: Chosen, found: Sequence[_Way], best: _Way, totals: Totals) -> tuple[Choice, ...]:
     """Return what became of each engine that was asked or timed, the best one last, with what its fastest way took."""
     told = {one.engine: one for one in chosen.choices}
     for engine in dict.fromkeys(way.kernel.engine for way in found):
@@ -271,24 +276,28 @@ def _path() -> Path | None:
     return None if folder is None else folder / "search.json"
 
 
-RESULTS: Cache[str, str] = Cache("results of searches", KEPT)
+RESULTS: Cache[str, Totals] = Cache("results of searches", KEPT)
 
 
 @cache
-def stored() -> Cache[str, str]:
+def stored() -> Cache[str, Totals]:
     """Return the results that were on disk when the process first asked, and all since."""
     found = RESULTS.another()
-    for key, name in _read().items():
-        found.put(key, name, len(key) + len(name))
+    _keep(found, _read())
     return found
 
 
-def _latest(results: Mapping[str, str]) -> dict[str, str]:
+def _keep(results: Cache[str, Totals], more: Mapping[str, Totals]) -> None:
+    for key, totals in more.items():
+        results.put(key, totals, len(key) + sum(len(name) + FLOAT_BYTES for name in totals))
+
+
+def _latest(results: Mapping[str, Totals]) -> dict[str, Totals]:
     """Return the last of them, as many as are kept; each search adds its own at the end."""
     return dict(list(results.items())[-KEPT:])
 
 
-def _read() -> dict[str, str]:
+def _read() -> dict[str, Totals]:
     path = _path()
     try:
         if path is None or kind_of(path) is None:
@@ -299,4 +308,10 @@ def _read() -> dict[str, str]:
         return {}
     if not isinstance(found, dict):
         return {}
-    return {k: v for k, v in cast("dict[Any, Any]", found).items() if isinstance(k, str) and isinstance(v, str)}
+    return {key: totals for key, totals in cast("dict[str, Any]", found).items() if _is_totals(totals)}
+
+
+def _is_totals(found: Any) -> TypeGuard[Totals]:
+    """Whether that of a file, whose names are texts, is a result: times in seconds."""
+    times = cast("dict[str, Any]", found).values() if isinstance(found, dict) else ()
+    return bool(times) and all(isinstance(time, (int, float)) and time >= 0 for time in times)

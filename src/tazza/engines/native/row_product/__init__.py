@@ -1,4 +1,4 @@
-"""The engine `native/row_product`: fully connected layers for one row, at the speed of memory.
+"""The engine `native/row_product`: fully connected layers for one row, also as convolutions, at the speed of memory.
 
 Libraries made for matrices pack the weights anew, or wake all threads for little work. A product of one row with a
 matrix reads each weight once, so it is written for that: as W lies, several rows of it at a time.
@@ -17,5 +17,6 @@ ROW_PRODUCT = engine(
     "products of a matrix with few rows, compiled",
     priority=25,
     unavailable=unavailable,
+    version=SOURCES.version,
     selective=True,
 )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Slot, Word, accepts_rows, all_float32
+from tazza.codegen.block import BlockLaunch, Constant, Slot, Word, accepts_rows, all_float32
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.fold import fold_lanes
 from tazza.codegen.kernel import lane_count, threads_for
@@ -108,19 +108,24 @@ def prepare_fc(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Se
     if X.size == 0 or Y.size == 0:
         return Unsupported("there is nothing to compute")
     N = Y.size // M
-    # The weights come by once for each row: a library that keeps a part of them for several rows needs to look once.
-    return Offer(partial(_launch, op, N, W, M), estimate_ns=N * W.nbytes / machine().memory_bytes_per_ns)
+    return Offer(partial(rows_launch, op, W, N, M), estimate_ns=rows_ns(W, N))
 
 
-def _launch(op: OpView, N: int, W: TensorSpec, M: int) -> LaidOut:
-    K, fused = W.size // M, op.type == FUSED_FC.type
+def rows_ns(W: TensorSpec, N: int) -> float:
+    """Return what N rows take: the weights come by for each, where a library that keeps a part of them looks once."""
+    return N * W.nbytes / machine().memory_bytes_per_ns
+
+
+def rows_launch(op: OpView, W: TensorSpec, N: int, M: int) -> LaidOut:
+    """Return the launch for N rows and M outputs, with the epilogue of a fused operator."""
+    fused = "epilogue" in op.schema.args
     code = Code(epilogue_of(op) if fused else None, op.operands if fused else 0)
     threads = threads_for(min(thread_count(), -(-M // lane_count())), W.size, 2, W.dtype.itemsize)
-    words: tuple[Word, ...] = (threads, *(Slot(letter) for letter in ("X", "W", "b", "Y")), N, M, K)
+    b = Slot("b") if "b" in op.input_letters else Constant(bytes(M * W.dtype.itemsize))
+    words: tuple[Word, ...] = (threads, Slot("X"), Slot("W"), b, Slot("Y"), N, M, W.size // M)
     address = SOURCES.compiled(code.description, code.write)
     launch = BlockLaunch(address, (*words, *(Slot("S", i) for i in range(code.operands))))
-    letters = ("X", "W", "b", "Y", *(("S",) if code.operands else ()))
-    return LaidOut(launch, dict.fromkeys(letters, ROW_MAJOR))
+    return LaidOut(launch, dict.fromkeys((*op.input_letters, *op.output_letters), ROW_MAJOR))
 
 
 for _schema in (FC, FUSED_FC):
