@@ -61,10 +61,14 @@ def record(build: Callable[[Any], Any]) -> dict[str, Any]:
     parts = {"net": as_bytes(net.Proto()), "targets": np.array(targets, "S"), "forward": np.array(forward)}
     parts.update({f"in/{name}": value for name, value in feeds.items()})
     left: dict[str, Any] = {name: workspace.FetchBlob(name) for name in workspace.Blobs() if name not in feeds}
-    arrays = {name: value for name, value in left.items() if isinstance(value, np.ndarray)}
-    texts = {name: value.astype("S") for name, value in arrays.items() if value.dtype == object}
-    parts.update({f"out/{name}": value for name, value in {**arrays, **texts}.items()})
+    arrays = [name for name, value in left.items() if isinstance(value, np.ndarray)]
+    parts.update({f"out/{name}": _plain(left[name]) for name in arrays})
     return parts
+
+
+def _plain(value: Any) -> Any:
+    """Return an array without objects: texts as such of one length."""
+    return value.astype("S") if value.dtype == object else value
 
 
 def lstm(model: Any, *, initial: bool = True, lengths: bool = True, **arguments: Any) -> tuple[dict[str, Any], Any]:
