@@ -43,6 +43,11 @@ class Examples:
     batch_size: int = BATCH
     most: int | None = MOST
 
+    @property
+    def batches(self) -> int | None:
+        """How many batches there are at most; None: nobody said how many examples are taken."""
+        return None if self.most is None else -(-self.most // self.batch_size)
+
     def __iter__(self) -> Iterator[dict[str, Array]]:
         """Give the batches: all but the last have `batch_size` examples."""
         left = self.most
