@@ -1,8 +1,9 @@
 """What nets of bytes lose and win: `python -m benchmarks.int8 [accuracy] [signal] [speed]`, each line with its aim.
 
-- accuracy: a net with residuals learns MNIST here; percent right of 10,000 images, in float32 and in bytes.
+- accuracy: LeNet and a net with residuals learn MNIST here; percent right of 10,000 images, in float32 and in bytes.
 - signal: the least ratio of signal to error of the scores of an image, in dB, for a net of 32 x 32 and ResNet-50.
-- speed: ResNet-50 as a plan of bytes over one of float32, and over one of bfloat16, run by turns in one process.
+- speed: ResNet-50 as a plan of bytes over one of float32, and over one of bfloat16, run by turns in one process; by the
+  clock, and by the processor's time of all threads, which a busy machine hardly changes.
 
 Data lies beside the project, in the folder that TAZZA_SHARED names or `../shared`.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,10 @@ from benchmarks.job import PARAMETERS_FILE, PREDICT_FILE
 from benchmarks.prepare import draw_inputs, prepare
 from tazza.db.idx import read_idx
 from tazza.interop import export_nets, load, parameter_fill
-from tazza.interop.int8 import quantize_nets
+from tazza.interop.int8 import METHODS, array_batches, quantize_nets, watch_nets
 from tazza.models import Model, layers, sgd
 from tazza.models.net import BlobReference
+from tazza.models.zoo.lenet import lenet_scores
 from tazza.proto import NetDef
 from tazza.proto.message import read_message
 from tazza.runtime.fpmath import FPMATH
@@ -68,6 +70,12 @@ def residual_net(*, is_test: bool) -> tuple[Model, BlobReference]:
     return model, layers.fc(model, x, "scores", dim, 10)
 
 
+def lenet_net(*, is_test: bool) -> tuple[Model, BlobReference]:
+    """Return LeNet, and its scores."""
+    model = Model("lenet")
+    return model, lenet_scores(model, "data", is_test=is_test)
+
+
 def images(name: str) -> Arrays:
     """Return the images, between 0 and 1, and the labels of "train" or "t10k"."""
     x = read_idx(DATA / "mnist" / f"{name}-images-idx3-ubyte.gz")
@@ -77,9 +85,9 @@ def images(name: str) -> Arrays:
     }
 
 
-def trained(examples: Arrays) -> Nets:
+def trained(net_of: Callable[..., tuple[Model, BlobReference]], examples: Arrays) -> Nets:
     """Return a net that has seen the images."""
-    model, scores = residual_net(is_test=False)
+    model, scores = net_of(is_test=False)
     _, loss = layers.softmax_with_loss(model, scores, "label", ["softmax", "loss"])
     model.add_gradients([loss])
     sgd(model, RATE, momentum=0.9, policy="step", stepsize=500, gamma=0.3)
@@ -104,17 +112,22 @@ def right(nets: Nets, asked: Arrays, output: str) -> float:
 
 
 def accuracy() -> Iterator[str]:
-    """Train, quantize by either method, compare."""
+    """Train, quantize by each method, compare."""
     examples, asked = images("train"), images("t10k")
-    began = time.perf_counter()
-    nets = trained(examples)
-    output = nets[1].external_output[0]
-    whole = right(nets, asked, output)
-    yield f"float32: {whole:.2f} % of {len(asked['label'])} (trained in {time.perf_counter() - began:.0f} s)"
-    for method in ("min-max", "percentile"):
-        small = quantize_nets(*nets, [{"data": examples["data"][:256]}], method=method)
-        found = right(small, asked, output)
-        yield f"int8, {method}: {found:.2f} %, loses {whole - found:.2f} points, aim: at most {POINTS_AT_MOST}"
+    for name, net_of in (("lenet", lenet_net), ("residual", residual_net)):
+        began = time.perf_counter()
+        nets = trained(net_of, examples)
+        output = nets[1].external_output[0]
+        whole = right(nets, asked, output)
+        seconds = time.perf_counter() - began
+        yield f"{name}, float32: {whole:.2f} % of {len(asked['label'])} (trained in {seconds:.0f} s)"
+        seen = watch_nets(*nets, array_batches({"data": examples["data"][:256]}))
+        for method in METHODS:
+            for weights in ("channel", "tensor"):
+                small = seen.quantized(method=method, weights=weights)
+                found = right((small.init_net, small.predict_net), asked, output)
+                told = f"{found:.2f} %, loses {whole - found:.2f} points, aim: at most {POINTS_AT_MOST}"
+                yield f"{name}, int8, {method}, a scale for each {weights}: {told}"
 
 
 # -- signal ------------------------------------------------------------------------------------------------------------
@@ -156,11 +169,11 @@ def least_signal(nets: Nets, small: Nets, inputs: Arrays, output: str) -> float:
 
 
 def signal() -> Iterator[str]:
-    """Compare the scores of both nets, by either method."""
+    """Compare the scores of both nets, by each method."""
     for name, source in (("resnet_32x32", small_net), ("resnet50", large_net)):
         nets, inputs, others = source()
         output = without_softmax(nets[1])
-        for method in ("min-max", "percentile"):
+        for method in METHODS:
             found = least_signal(nets, quantize_nets(*nets, others, method=method), inputs, output)
             yield f"{name}, {method}: {found:.1f} dB for the worst image, aim: at least {SIGNAL_DB:.0f}"
 
@@ -178,19 +191,22 @@ def speed() -> Iterator[str]:
         for fpmath, name in (("", "float32"), ("bf16", "bfloat16")):
             with FPMATH.override(fpmath), load(*nets, inputs=["data"]) as one, load(*small, inputs=["data"]) as other:
                 times = np.array([[_seconds(p.run, inputs) for p in (one, other)] for _ in range(turns + 3)])[3:]
-            ratio, (whole, part) = float(np.median(times[:, 1] / times[:, 0])), np.median(times, 0) * 1e3
+            clock, processor = times[..., 0], times[..., 1]
+            ratio, (whole, part) = float(np.median(clock[:, 1] / clock[:, 0])), np.median(clock, 0) * 1e3
             aim = AT_MOST[batch] if not fpmath else 1.0
-            least = times.min(0)
+            least, busy = clock.min(0), np.median(processor, 0) * 1e3
             yield (
                 f"resnet50, batch {batch}: int8 {part:.1f} ms, {name} {whole:.1f} ms, "
-                f"ratio {ratio:.2f} ({least[1] / least[0]:.2f} of the least times), aim: at most {aim}"
+                f"ratio {ratio:.2f} ({least[1] / least[0]:.2f} of the least times), aim: at most {aim}; "
+                f"processor {busy[1]:.1f} over {busy[0]:.1f} ms, {busy[1] / busy[0]:.2f}"
             )
 
 
-def _seconds(run: Any, inputs: Arrays) -> float:
-    began = time.perf_counter()
+def _seconds(run: Any, inputs: Arrays) -> tuple[float, float]:
+    """Return seconds of the clock, and of the processor in all threads."""
+    began, busy = time.perf_counter(), time.process_time()
     run(**inputs)
-    return time.perf_counter() - began
+    return time.perf_counter() - began, time.process_time() - busy
 
 
 PARTS = {"accuracy": accuracy, "signal": signal, "speed": speed}

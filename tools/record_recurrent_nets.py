@@ -4,6 +4,8 @@ Needs what `tools/record_golden.py` needs:
 
     python3.8 -m tools.record_recurrent_nets [FOLDER]
 
+Nets that copy what their steps left are in `golden/step_copies`.
+
 Keys of a file: `net` the serialized NetDef, with the gradient operators that Caffe2's Python appends for the blobs
 named in the text array `targets` (none: no gradient), `forward` how many operators come before these, `in/<blob>` what
 was fed, and `out/<blob>` every other tensor of the workspace afterwards.
@@ -31,11 +33,12 @@ Built = "tuple[dict[str, Any], list[str]]"
 
 def main() -> None:
     """Record all cases."""
-    folder = (Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER) / "recurrent"
-    folder.mkdir(parents=True, exist_ok=True)
-    for build in CASES:
-        np.savez_compressed(str(folder / f"{build.__name__}.npz"), **record(build))
-        print(build.__name__)
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
+    for name, cases in (("recurrent", CASES), ("step_copies", COPIED)):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for build in cases:
+            np.savez_compressed(str(folder / name / f"{build.__name__}.npz"), **record(build))
+            print(build.__name__)
 
 
 def record(build: Callable[[Any], Any]) -> dict[str, Any]:
@@ -59,8 +62,13 @@ def record(build: Callable[[Any], Any]) -> dict[str, Any]:
     parts.update({f"in/{name}": value for name, value in feeds.items()})
     left: dict[str, Any] = {name: workspace.FetchBlob(name) for name in workspace.Blobs() if name not in feeds}
     arrays = [name for name, value in left.items() if isinstance(value, np.ndarray)]
-    parts.update({f"out/{name}": left[name] for name in arrays})
+    parts.update({f"out/{name}": _plain(left[name]) for name in arrays})
     return parts
+
+
+def _plain(value: Any) -> Any:
+    """Return an array without objects: texts as such of one length."""
+    return value.astype("S") if value.dtype == object else value
 
 
 def lstm(model: Any, *, initial: bool = True, lengths: bool = True, **arguments: Any) -> tuple[dict[str, Any], Any]:
@@ -219,6 +227,36 @@ def windows(model: Any) -> Any:
     return {"x": signed(T, N, H), "h0": signed(2, N, H, seed=1)}, []
 
 
+def copied(model: Any, workspaces: int = 0) -> None:
+    """Copy what the steps of the one recurrent net left; say how many workspaces they have, if it is said."""
+    (op,) = [op for op in model.net.Proto().op if op.type == "RecurrentNetwork"]
+    if workspaces:
+        op.arg.add(name="num_workspaces", i=workspaces)
+    model.net.RecurrentNetworkBlobFetcher([op.output[-1]], ["names"], prefix="copy")
+
+
+def lstm_kept(model: Any) -> Any:
+    """A workspace for each step."""
+    feeds, _ = lstm(model)
+    copied(model)
+    return feeds, []
+
+
+def lstm_unkept(model: Any) -> Any:
+    """No backward pass, and as many workspaces as Caffe2 takes where nobody says it."""
+    feeds, _ = lstm(model, forward_only=True)
+    copied(model)
+    return feeds, []
+
+
+def lstm_in_turn(model: Any) -> Any:
+    """Three workspaces for four steps, with what the last ones left."""
+    feeds, _ = lstm(model, forward_only=True)
+    copied(model, workspaces=3)
+    return feeds, []
+
+
+COPIED = [lstm_kept, lstm_unkept, lstm_in_turn]
 CASES = [
     lstm_text, lstm_dropped, lstm_begun, lstm_forward, lstm_layers, rnn_tanh,
     cell_product, cell_sum_product, cell_recomputed, steps_as_text, windows,

@@ -28,6 +28,7 @@ from tazza.db.sentences import read_vocabulary
 from tazza.db.text import read_characters
 from tazza.device import Generator
 from tazza.interop import PredictorFile
+from tazza.interop.int8 import file_examples
 from tazza.interop.migration.source import read_script
 from tazza.interop.pictures import Pixels, read_images
 from tazza.models import Model
@@ -137,6 +138,8 @@ READERS = [
     Reader("array", lambda path: read_images(path, None, PIXELS), ".npy"),
     Reader("picture", lambda path: read_images(path, 3, PIXELS), ".png"),
     Reader("images", lambda path: read_images(path, 1, PIXELS), "-idx3-ubyte"),
+    Reader("examples from a picture", lambda path: list(file_examples(path, "data")), ".png"),
+    Reader("examples from a database", lambda path: list(file_examples(path, "data"))),
     Reader("history", lambda path: History.read(path, 10), ".csv", missing_is_fine=True),
     Reader("settings", TrainSettings.read, ".json"),
     Reader("training to resume", _resume),

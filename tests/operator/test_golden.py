@@ -251,7 +251,6 @@ NO_RUN = {
     "PythonDLPackGradient": "as Python",
     "PythonGradient": "as Python",
     "SparseLengthsMax": "on CUDA devices alone",
-    "RecurrentNetworkBlobFetcher": "copies what steps left: test_blob_fetcher.py compares it with what they put out",
 }
 """Operators of which Caffe2 cannot run here, or leaves nothing that can be stored: judged by another formula."""
 

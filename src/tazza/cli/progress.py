@@ -105,7 +105,7 @@ class Display:
 class Counted:
     """How many of so many things are done, on a console; a `with` block takes the bar away at its end."""
 
-    def __init__(self, console: Console, what: str, total: int) -> None:
+    def __init__(self, console: Console, what: str, total: int | None) -> None:
         self._console, self._what, self._total = console, what, total
         self._shown_at = time.monotonic()
         self._bar: Progress | None = None
@@ -132,7 +132,8 @@ class Counted:
             self._bar.update(self._task, completed=done)
         elif time.monotonic() - self._shown_at > LINE_EVERY_S:
             self._shown_at = time.monotonic()
-            print_text(self._console, f"{self._what} {done}/{self._total}")
+            total = "" if self._total is None else f"/{self._total}"
+            print_text(self._console, f"{self._what} {done}{total}")
 
 
 def diverged(losses: Sequence[float]) -> str | None:

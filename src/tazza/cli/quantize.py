@@ -84,10 +84,9 @@ def quantize(model: ModelFiles, data: Data, wish: Wish, out: Path, *, overwrite:
     examples = file_examples(
         data.path, nets.input, channels=channels, pixels=data.pixels, batch_size=data.batch_size, most=data.most
     )
-    batches = -(-data.most // data.batch_size)
-    with Counted(console, "batches watched", batches) as told:
+    with Counted(console, "batches watched", examples.batches) as told:
         seen = watch_nets(nets.init, nets.predict, examples, told=told, trust=model.loading.trust)
-    small, compared = _made(seen, examples, wish, Counted(console, "batches compared", batches))
+    small, compared = _made(seen, examples, wish, console)
     remove_results(out, there)
     write_message(out / INIT, small.init_net)
     write_message(out / PREDICT, small.predict_net)
@@ -103,14 +102,23 @@ def quantize(model: ModelFiles, data: Data, wish: Wish, out: Path, *, overwrite:
         print_text(console, f"table: {out / TABLE}\npicture: {out / PICTURE}")
 
 
-def _made(seen: Calibrated, examples: Examples, wish: Wish, told: Counted) -> tuple[Quantized, Comparison | None]:
+def _made(seen: Calibrated, examples: Examples, wish: Wish, console: Console) -> tuple[Quantized, Comparison | None]:
     if wish.least_db is not None:
-        found = mend(seen, examples, least=wish.least_db, method=wish.method, weights=wish.weights, keep=wish.keep)
+        with Counted(console, "layers kept in float32", len(seen.net.op)) as told:
+            found = mend(
+                seen,
+                examples,
+                least=wish.least_db,
+                method=wish.method,
+                weights=wish.weights,
+                keep=wish.keep,
+                told=told,
+            )
         return found.quantized, found.comparison
     small = seen.quantized(method=wish.method, weights=wish.weights, keep=wish.keep)
     if not wish.compare:
         return small, None
-    with told:
+    with Counted(console, "batches compared", examples.batches) as told:
         return small, compare(small, examples, told=told)
 
 

@@ -46,6 +46,7 @@ GIVEN: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("step", (X, W, b), STEP),
     ("shifted", (X._replace(zero_point=0), W._replace(zero_point=101), b), STEP),
     ("one more bias", (X, W, whole(7, 0.001)), {}),
+    ("shifted, one more bias", (X, W._replace(zero_point=101), whole(7, 0.001)), {}),
     ("rows that no window reaches", (X, W, b), {"strides": [5, 1]}),
 ]
 CASES = [

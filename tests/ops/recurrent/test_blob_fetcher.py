@@ -11,10 +11,13 @@ from tazza.errors import BlobTypeError, TazzaError
 from tazza.operator import operator_def
 from tazza.proto import NetDef
 from tests.check import check_op
-from tests.ops.recurrent.recorded import recorded, workspace_with
+from tests.ops.recurrent.recorded import FOLDER, recorded, workspace_with
+from tests.recorded_nets import read_recorded
 from tests.sequences import Sequence, Step, on_sequences
 
 FETCH = "RecurrentNetworkBlobFetcher"
+COPIES = FOLDER.with_name("step_copies")
+TIMESTEP = "timestep"
 ROWS = np.arange(1, 7, dtype=np.float32).reshape(3, 1, 2)
 SUMS = operator_def(
     "RecurrentNetwork",
@@ -47,9 +50,9 @@ def test_copies_have_names_of_their_own(case: Sequence) -> None:
     check_op(case)
 
 
-@pytest.mark.parametrize(("case", "steps"), [("lstm_text", 4), ("lstm_forward", 2)])
+@pytest.mark.parametrize(("case", "steps"), [("lstm_text", 4), ("lstm_forward", 4)])
 def test_copies_are_what_steps_left(case: str, steps: int) -> None:
-    """With a gradient each step has a workspace; without, two serve all in turn, and the last steps' is there."""
+    """With a gradient each step has a workspace; without, four serve all in turn, and the last steps' is there."""
     one = recorded(case)
     home = workspace_with(one.fed)
     home.run_net_once(one.net)
@@ -64,6 +67,18 @@ def test_copies_are_what_steps_left(case: str, steps: int) -> None:
     assert set(names) <= set(home.blob_names())
     home.feed("LSTM/hidden_state", over_time)
     np.testing.assert_array_equal(home.fetch(states[-1])[0], over_time[-1])
+
+
+@pytest.mark.parametrize("case", sorted(path.stem for path in COPIES.glob("*.npz")))
+def test_copies_are_those_of_caffe2(case: str) -> None:
+    """Recorded: of the same steps, under the same names, but for the number of the step, which it renames."""
+    one = read_recorded(COPIES / f"{case}.npz")
+    home = workspace_with(one.fed)
+    home.run_net_once(one.net)
+    names, wanted = ({name.decode() for name in source.tolist()} for source in (home.fetch("names"), one.left["names"]))
+    assert {name for name in names if TIMESTEP not in name} == {name for name in wanted if TIMESTEP not in name}
+    for name in names & wanted:
+        np.testing.assert_allclose(home.fetch(name), one.left[name], rtol=1e-5, atol=2e-6, err_msg=name)
 
 
 def test_another_blob_is_refused() -> None:

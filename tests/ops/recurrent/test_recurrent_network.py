@@ -12,7 +12,7 @@ import pytest
 from tazza.errors import ArgumentError, FormatError, GradientError, NotFoundError, SchemaError, ShapeError, TazzaError
 from tazza.graph import backward_pass
 from tazza.nets import NETS
-from tazza.operator import Effects, effects_of, find_schema, operator_def, touches
+from tazza.operator import Effects, effects_of, find_schema, make_argument, operator_def, touches
 from tazza.operator.nested import change_nested
 from tazza.ops.recurrent.step import StepState, StepWorkspaces
 from tazza.proto import NetDef, OperatorDef
@@ -392,6 +392,7 @@ def test_a_gradient_needs_outputs_and_steps() -> None:
     for argument in list(forward.arg):
         if argument.name == "backward_step_net":
             forward.arg.remove(argument)
+    forward.arg.append(make_argument("num_workspaces", 2))
     home = workspace_with(case.fed)
     with pytest.raises(ShapeError, match="2 steps were kept, X has 4"):
         home.run_net_once(case.net)

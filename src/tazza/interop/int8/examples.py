@@ -22,7 +22,7 @@ from tazza.errors import ArgumentError, FileError, FormatError, ShapeError
 from tazza.interop.pictures import BYTE_MAX, Pixels, read_images
 from tazza.proto import TensorProtos
 from tazza.proto.message import parse
-from tazza.runtime.files import kind_of, names_in, shown
+from tazza.runtime.files import kind_of, names_in, one_line, shown
 from tazza.tensor.tensor_proto import tensor_proto_to_array
 
 Array = NDArray[Any]
@@ -42,6 +42,11 @@ class Examples:
     """Begins anew and gives arrays of as many examples as it likes, all of one batch equally many."""
     batch_size: int = BATCH
     most: int | None = MOST
+
+    @property
+    def batches(self) -> int | None:
+        """How many batches there are at most; None: nobody said how many examples are taken."""
+        return None if self.most is None else -(-self.most // self.batch_size)
 
     def __iter__(self) -> Iterator[dict[str, Array]]:
         """Give the batches: all but the last have `batch_size` examples."""
@@ -139,10 +144,10 @@ def _records(place: Path, pixels: Pixels) -> Iterator[Array]:
     """Read the first tensor of each record, (H, W), (C, H, W) or of any other shape, as one example."""
     with open_db(str(database_type(place)), place) as db, db.cursor() as cursor:
         for key, value in cursor:
-            protos = parse(TensorProtos, value, f"record {key!r} of {shown(place)}").protos
+            protos = parse(TensorProtos, value, f"record {one_line(key)} of {shown(place)}").protos
             if not protos:
                 raise FormatError(
-                    f"record {key!r} of {shown(place)} holds no tensor", hint="records begin with an image"
+                    f"record {one_line(key)} of {shown(place)} holds no tensor", hint="records begin with an image"
                 )
             image = tensor_proto_to_array(protos[0])
             if image.ndim == 2:

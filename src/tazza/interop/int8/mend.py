@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from tazza.errors import NumericError
-from tazza.interop.int8.calibrate import Batch
+from tazza.interop.int8.calibrate import Batch, Told, nobody
 from tazza.interop.int8.compare import Comparison, compare
 from tazza.interop.int8.quantize import Calibrated, Quantized
 
@@ -39,6 +39,7 @@ def mend(
     method: str = "min-max",
     weights: str = "channel",
     keep: Collection[str] = (),
+    told: Told = nobody,
 ) -> Mended:
     """Return nets of bytes that measure at least `least`: the layer that adds most noise is kept, until they do.
 
@@ -50,6 +51,7 @@ def mend(
         method: of calibration.
         weights: how filters are scaled.
         keep: layers that stay float32 anyway.
+        told: hears after each round how many layers are kept.
 
     Raises:
         NumericError: even with all layers in float32 it measures less.
@@ -69,3 +71,4 @@ def mend(
                 hint="ask for less",
             )
         kept.append(there[0].blob)
+        told(len(kept))

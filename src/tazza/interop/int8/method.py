@@ -20,9 +20,11 @@ RARE = 0.0001
 """Share of the elements that "percentile" leaves out, at either end."""
 FINE = 2048
 """Bins between 0 and the largest size of a number, of which "entropy" asks where to cut."""
-FIRST, EVERY = 128, 16
-"""The fewest bins that it leaves, and how far its cuts are apart."""
+EVERY = 16
+"""How many bins its cuts are apart."""
 STEPS = 255
+FEWEST = 2 * STEPS
+"""Bins that a cut leaves at least: with fewer than two for a step it would not see what steps lose."""
 NONE = 1e-9
 """What counts as the share of a bin that bytes have nothing for."""
 
@@ -92,9 +94,14 @@ def entropy(seen: Histogram) -> Range:
     mass[FINE] -= min(seen.zeros, mass[FINE])
     first = int(np.searchsorted(edges, seen.low, "right")) - 1
     last = int(np.searchsorted(edges, seen.high, "left"))
-    cuts = range(FINE, FIRST - 1, -EVERY)
-    found = [_divergence(mass, max(FINE - cut, min(first, FINE)), min(FINE + cut, max(last, FINE))) for cut in cuts]
-    size = reach * cuts[int(np.argmin(found))] / FINE
+    best, size = float("inf"), reach
+    for cut in range(FINE, 0, -EVERY):
+        begin, end = max(FINE - cut, min(first, FINE)), min(FINE + cut, max(last, FINE))
+        if cut < FINE and end - begin < FEWEST:
+            break
+        found = _divergence(mass, begin, end)
+        if found < best:
+            best, size = found, reach * cut / FINE
     return Range(max(seen.low, -size), min(seen.high, size))
 
 

@@ -25,7 +25,7 @@ LINK, ALIAS = ("internal", "external", "offset"), ("src", "dst", "offset")
 """Ends of the arguments, each of which holds one column of a table."""
 TIMESTEP = "timestep"
 """The blob in a step that holds its number, unless it is called otherwise."""
-FORWARD_WORKSPACES = 2
+FORWARD_WORKSPACES = 4
 """Workspaces that serve all steps in turn where nothing is kept for a gradient."""
 
 RECURRENT_ARGS = (

@@ -22,8 +22,9 @@ from tazza.engines.onednn.primitive import (
     describe,
     first_fast,
 )
+from tazza.engines.onednn.quantized.by_numbers import conv_by_numbers
 from tazza.engines.onednn.quantized.scaled import Scaling, Sums, meaning_of, signed_layout
-from tazza.operator import LaidOut, OpView, Spec, Unsupported
+from tazza.operator import LaidOut, OpView, Spec
 from tazza.ops.quantized.int8_conv import INT8_CONV, INT8_CONV_RELU, INT8_FUSED_CONV
 from tazza.tensor import DataType, TensorSpec
 
@@ -38,18 +39,15 @@ def accepts_constants(letter: str, spec: Spec) -> bool:
 def int8_conv_answer(op: OpView, specs: dict[str, TensorSpec], post_ops: tuple[PostOp, ...]) -> Answer:
     """Return the launch of a convolution with these post-ops, and the layouts."""
     shape, sums = Geometry.of(op, specs["X"], specs["W"]), Sums.of(specs)
-    refused = shape.obstacle
-    if refused is None:
-        refused = _obstacle(shape, specs["W"])
-    if refused is None:
-        refused = sums.obstacle(specs["b"])
-    if refused is not None:
-        return refused
+    if shape.obstacle is not None:
+        return shape.obstacle
+    axes = (0, specs["W"].rank - 1, *range(1, specs["W"].rank - 1))
+    if _wrong(shape, specs["W"]) or sums.obstacle(specs["b"]) is not None:
+        return conv_by_numbers(shape, specs, axes, relu=RELU in post_ops)
     grouped = shape.group > 1
     scaling = sums.scaling(post_ops, 3 if grouped else 1)
     bias, bias_layout = sums.bias(specs["b"], specs["b"].shape)
     found = _find(shape, specs, bias, scaling)
-    axes = (0, specs["W"].rank - 1, *range(1, specs["W"].rank - 1))
     layouts = {
         "X": shape.image_layout(found.argument("src"), specs["X"]),
         "W": signed_layout(found.argument("weights"), axes),
@@ -60,14 +58,12 @@ def int8_conv_answer(op: OpView, specs: dict[str, TensorSpec], post_ops: tuple[P
     return LaidOut(main, layouts)
 
 
-def _obstacle(shape: Geometry, W: TensorSpec) -> Unsupported | None:
-    """Refuse depthwise filters over volumes: there the code of oneDNN 3.2 for bytes gives other numbers.
+def _wrong(shape: Geometry, W: TensorSpec) -> bool:
+    """Whether filters are depthwise ones over volumes: there the code of oneDNN 3.2 for bytes gives other numbers.
 
     Seen with more than 16 channels where a filter has 16, 32, 48 ... elements.
     """
-    if W.rank == 5 and W.shape[0] == shape.group > 1:
-        return Unsupported(f"a filter for each of {shape.group} channels of volumes: oneDNN is wrong there in bytes")
-    return None
+    return W.rank == 5 and W.shape[0] == shape.group > 1
 
 
 def _find(shape: Geometry, specs: dict[str, TensorSpec], bias: Descriptor, scaling: Scaling) -> PrimitiveDescriptor:
@@ -101,7 +97,7 @@ def int8_fused_conv(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     S = meaning_of(specs["S"])
     add = Accumulate(S.scale / Sums.of(specs).unit, S.zero_point)
     answer = int8_conv_answer(op, specs, (add, RELU) if op.relu else (add,))
-    if not isinstance(answer, LaidOut):
+    if not isinstance(answer, LaidOut) or isinstance(answer.launch, SequenceLaunch):
         return answer
     layouts = {**answer.layouts, "S": answer.layouts["Y"]}
     if op.input_name("S") == op.definition.output[0]:

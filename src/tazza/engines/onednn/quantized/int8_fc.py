@@ -7,6 +7,7 @@ from tazza.engines.onednn.launch import PrimitiveLaunch
 from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import describe
+from tazza.engines.onednn.quantized.by_numbers import fc_by_numbers
 from tazza.engines.onednn.quantized.int8_conv import accepts_constants
 from tazza.engines.onednn.quantized.scaled import Sums, signed_layout
 from tazza.operator import LaidOut, OpView
@@ -19,9 +20,8 @@ def int8_fc(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = X W^T + b."""
     del op
     sums = Sums.of(specs)
-    refused = sums.obstacle(specs["b"])
-    if refused is not None:
-        return refused
+    if sums.obstacle(specs["b"]) is not None:
+        return fc_by_numbers(specs)
     N, M = specs["Y"].shape
     K = specs["X"].size // N
     scaling = sums.scaling((), 2)

@@ -83,6 +83,14 @@ class Sums:
         )
 
     @property
+    def of_bias(self) -> PerTensor | PerChannel:
+        """What the integers of b mean, whatever they are said to mean: as in Caffe2 their scale does not count."""
+        if isinstance(self.W, PerTensor):
+            return PerTensor(float(np.float32(self.X.scale) * np.float32(self.W.scale)))
+        scales = np.float32(self.X.scale) * np.array(self.W.scales, np.float32)
+        return PerChannel(0, tuple(map(float, scales)), (0,) * len(scales))
+
+    @property
     def unit(self) -> float:
         """What 1 stands for before the result is scaled."""
         return float(np.float32(self.X.scale) * np.float32(self.W.scale)) if isinstance(self.W, PerTensor) else 1.0
@@ -116,7 +124,7 @@ class Sums:
         if isinstance(self.W, PerTensor):
             return Descriptor.of(dims, DataType.INT32), TensorSpec(b.shape, b.dtype).layout
         found = Descriptor.of(dims, DataType.FLOAT)
-        return found, Opaque("onednn", Numbered(found), found.nbytes, derived=True)
+        return found, numbered_layout(found)
 
 
 # -- constants ---------------------------------------------------------------------------------------------------------
@@ -124,19 +132,28 @@ class Sums:
 
 @dataclass(frozen=True)
 class Numbered:
-    """Elements of a quantized blob as the numbers that they stand for, in float32."""
+    """Elements of a quantized blob as the numbers that they stand for, or would with another meaning, in float32.
+
+    Where `axes` are given they are seen in that order and as `dims`, in the layout of the descriptor; else row-major.
+    """
 
     descriptor: Descriptor
+    axes: tuple[int, ...] | None = None
+    meaning: PerTensor | PerChannel | None = None
 
     def launch(self, source: TensorSpec) -> Launch:
         """Return what computes them from the blob as it lies."""
-        meaning = source.quantization
+        meaning = source.quantization if self.meaning is None else self.meaning
         assert meaning is not None, f"{source} has no scale"
 
         def real(tensor: Tensor, target: Any) -> None:
             np.copyto(target, meaning.real(tensor.plain()))
 
-        return _Computed(real, None)
+        if self.axes is None:
+            return _Computed(real, None)
+        plain = Descriptor.of(source.shape, DataType.FLOAT).permute(self.axes).reshape(self.descriptor.dims)
+        found = describe("reorder", plain, self.descriptor, attributes=Attributes())
+        return _Computed(real, PrimitiveLaunch(found, {"src": "X", "dst": "Y"}), DataType.FLOAT)
 
 
 @dataclass(frozen=True)
@@ -163,12 +180,20 @@ def signed_layout(descriptor: Descriptor, axes: tuple[int, ...]) -> Opaque:
     return Opaque("onednn", Signed(descriptor, axes), descriptor.nbytes, derived=True)
 
 
+def numbered_layout(
+    descriptor: Descriptor, axes: tuple[int, ...] | None = None, meaning: PerTensor | PerChannel | None = None
+) -> Opaque:
+    """Return the layout of a constant that lies as numbers."""
+    return Opaque("onednn", Numbered(descriptor, axes, meaning), descriptor.nbytes, derived=True)
+
+
 @dataclass(frozen=True)
 class _Computed:
     """Computes elements with NumPy, and then reorders them, if need be."""
 
     compute: Any
     reorder: PrimitiveLaunch | None
+    dtype: DataType = DataType.INT8
 
     @property
     def scratch_bytes(self) -> int:
@@ -179,7 +204,7 @@ class _Computed:
         if self.reorder is None:
             window = target.storage.window(DataType.FLOAT, target.shape, target.offset_bytes, None)
             return lambda: compute(source, window)
-        between = Tensor(source.shape, DataType.INT8)
+        between = Tensor(source.shape, self.dtype)
         between.reserve()
         bound = Operands({"X": between, "Y": target}, operands.scratch, operands.random, operands.context)
         reorder = self.reorder.bind(bound)
