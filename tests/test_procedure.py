@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tazza.errors import ArgumentError, ClosedError, DTypeError, NetError, NotFoundError, ShapeError
+from tazza.errors import ArgumentError, BlobTypeError, ClosedError, DTypeError, NetError, NotFoundError, ShapeError
 from tazza.operator import operator_def
 from tazza.procedure import run_in_background, run_procedure
 from tazza.proto import ExecutionStep, NetDef, PlanDef
@@ -48,6 +48,17 @@ def test_the_blob_is_looked_at_behind_each_net(workspace: Workspace) -> None:
 def test_a_net_of_the_step_may_make_the_blob_which_is_false_while_it_is_empty(workspace: Workspace) -> None:
     workspace.remove_blob("stop")
     assert x_after(workspace, ExecutionStep(network=["add", "add", "stop"], should_stop_blob="stop")) == 2
+
+
+def test_what_a_net_frees_stops_nothing(workspace: Workspace) -> None:
+    """A net that frees what it has read may free what its step would be stopped by: no step goes on for ever then."""
+    net = NetDef(name="frees", type="simple_refcount", op=[*STOP.op, operator_def("Copy", ["stop"], ["seen"])])
+    step = ExecutionStep(name="until", network=["frees"], should_stop_blob="stop")
+    with pytest.raises(BlobTypeError, match="'stop' holds") as caught:
+        run_procedure(PlanDef(name="p", network=[net], execution_step=[step]), workspace)
+    assert "external_output" in str(caught.value)
+    net.external_output.append("stop")
+    run_procedure(PlanDef(name="p", network=[net], execution_step=[step]), workspace)
 
 
 def test_only_once_ends_a_step_that_nothing_stops(workspace: Workspace) -> None:

@@ -2,9 +2,13 @@
 
     python -m tools.run_conformance [WORD...]     files whose name contains one of the words; all by default
     python -m tools.run_conformance --older PYTHON [WORD...]
+    python -m tools.run_conformance --net-type TYPE [WORD...]
 
 The second form runs those with failing tests once more, with an interpreter that has tazza's dependencies, pytest, and
 NumPy and Hypothesis of the tests' time (`numpy<2`, `hypothesis<6.80`), and notes which pass there.
+
+The third runs nets that name no type, or `simple`, as another one, shows what fails, and notes nothing. Nets of
+`parallel` get workers where they do not say how many.
 
 What is noted goes to `tests/data/conformance.json`; `tools/write_conformance.py` makes a page of it.
 """
@@ -74,14 +78,21 @@ def baseline() -> dict[str, list[str]]:
     return json.loads((SUITE / "baseline.json").read_text(encoding="utf-8"))
 
 
-def outcomes(folder: Path, name: str, tests: list[str], python: str = sys.executable) -> dict[str, str]:
+def outcomes(
+    folder: Path, name: str, tests: list[str], python: str = sys.executable, net_type: str = "simple"
+) -> dict[str, str]:
     """Return `ok` or the reason for each test of a file, which runs in a process of its own."""
-    paths = [str(SUITE), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    paths = [str(SUITE), str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"CONFORMANCE_OVERLAY": str(folder / "overlay"), "OMP_NUM_THREADS": "1"}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    plugins = ["peer_plugin"]
+    if net_type != "simple":
+        environment["TAZZA_CAFFE2_OVERRIDE_EXECUTOR"] = f"simple,{net_type}"
+        plugins += ["tools.any_workers"] * (net_type == "parallel")
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
-        command = [python, "-m", "pytest", "-q", "-p", "peer_plugin", "-p", "no:cacheprovider", "--tb=short"]
+        command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short"]
+        command += [part for plugin in plugins for part in ("-p", plugin)]
         command += ["--import-mode=importlib", "-W", "ignore", f"--rootdir={folder}", f"--junitxml={report}"]
         command += [str(folder / "caffe2" / name)]
         try:
@@ -136,8 +147,21 @@ def main_older(python: str, words: list[str]) -> None:
             print(f"{sum(one == 'ok' for one in found.values()):4d} / {len(failing):<4d} {name}", flush=True)
 
 
+def main_net_type(net_type: str, words: list[str]) -> None:
+    """Run files with nets of another type, and show what fails."""
+    folder, expected = suite().unpack(), baseline()
+    for name in chosen(words):
+        found = outcomes(folder, name, expected[name], net_type=net_type)
+        print(f"{sum(one == 'ok' for one in found.values()):4d} / {len(expected[name]):<4d} {name}", flush=True)
+        for test, why in found.items():
+            if why != "ok":
+                print(f"            {test}: {why}", flush=True)
+
+
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--older"]:
         main_older(sys.argv[2], sys.argv[3:])
+    elif sys.argv[1:2] == ["--net-type"]:
+        main_net_type(sys.argv[2], sys.argv[3:])
     else:
         main(sys.argv[1:])

@@ -277,9 +277,9 @@ class _Step:
 
         Raises:
             DTypeError: it does not hold one truth value.
-            BlobTypeError: it holds no tensor.
+            BlobTypeError: it holds no tensor, or a net has freed it: the step would never end.
         """
-        if self._stop is None or self._stop.is_empty:
+        if self._stop is None or (self._stop.is_empty and not self._stop.is_freed):
             return False
         found = self._stop.get(Tensor).plain()
         if found.dtype != np.bool_ or found.size != 1:

@@ -207,9 +207,8 @@ def Parallelize(
         _sum_gradients(model, broadcast_computed_params, use_nccl, max_concurrent_distributed_ops)
         _add_updates(model, param_update_builder_fun, optimizer_builder_fun)
         _add_first_values(model)
-    if post_sync_builder_fun is not None:
-        _for_each_scoped(model, lambda device: post_sync_builder_fun(model))
-    if updates:
+        if post_sync_builder_fun is not None:
+            _for_each_scoped(model, lambda device: post_sync_builder_fun(model))
         _save_memory(model, optimize_gradient_memory, dynamic_memory_management, blobs_to_keep)
     _note_nets(model, barrier_net_timeout_sec if updates else None)
 

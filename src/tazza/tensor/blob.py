@@ -116,6 +116,11 @@ class Blob:
         """Whether it holds nothing."""
         return self.value is None
 
+    @property
+    def is_freed(self) -> bool:
+        """Whether it holds nothing any more, for a reason that was told: nobody may go on as if it were empty."""
+        return self.value is None and bool(self._emptied)
+
     def tensor(self) -> Tensor:
         """Return the tensor, which is created when the blob is empty.
 
