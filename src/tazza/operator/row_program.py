@@ -27,6 +27,7 @@ from tazza.registry import note_change
 from tazza.tensor.expression import Expression
 
 if TYPE_CHECKING:
+    from tazza.operator.kernel import Operands
     from tazza.operator.schema import OpSchema
     from tazza.operator.view import OpView
     from tazza.tensor import TensorSpec
@@ -105,6 +106,7 @@ class RowProgram:
         row: name or output letter -> text of a number of each row.
         each: output letter -> text of an element.
         lies: of letters that have no element for each place, how they lie.
+        wrong: name of a number that has to be 0 in each row, else `check` raises an error, seeing all operands.
         given: name -> a number that follows from shapes, which equal kernels have no matter what it is.
     """
 
@@ -114,6 +116,8 @@ class RowProgram:
     each: Mapping[str, str] = field(default_factory=dict[str, str])
     lies: Mapping[str, Lies] = field(default_factory=dict[str, "Lies"])
     given: Mapping[str, float] = field(default_factory=dict[str, float])
+    wrong: str = ""
+    check: Callable[[Operands], None] | None = None
 
     def stages(self) -> list[list[str]]:
         """Return the names of totals in groups, each of which needs no more than those before it.

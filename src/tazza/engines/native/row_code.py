@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.loop import count_loop, lanes_below, share, store, sweep
+from tazza.codegen.rows import report, when
 from tazza.codegen.typed import MEMORY, Vector
 from tazza.codegen.vector import Emission
 from tazza.codegen.writer import Writer
@@ -22,7 +23,7 @@ from tazza.operator import Expression
 from tazza.operator.row_program import JOINS
 from tazza.tensor import DataType
 
-WORDS = ("threads", "items", "chunks", "along", "behind", "outer", "plane", "width", "scratch")
+WORDS = ("threads", "items", "chunks", "status", "along", "behind", "outer", "plane", "width", "scratch")
 """Of the block: extents, the elements of each of the O, and how far along what is cut there is joined in float32."""
 
 
@@ -45,6 +46,7 @@ class Form:
         joins: name of each total -> what joins it.
         texts: name -> expression of totals, numbers of a row and elements.
         stages: names of totals that are made in one pass, pass by pass.
+        wrong: name of a number that has to be 0, if any.
         given: names of numbers that stand in the block behind all addresses.
         lanes: of a vector.
         across: whether lanes are rows side by side.
@@ -56,6 +58,7 @@ class Form:
     joins: Mapping[str, str]
     texts: Mapping[str, Expression]
     stages: tuple[tuple[str, ...], ...]
+    wrong: str
     given: tuple[str, ...]
     lanes: int
     across: bool
@@ -66,7 +69,8 @@ class Form:
         """Return what names the kernel; complete."""
         shown = ", ".join(f"{one.name} {one.lies} {one.dtype.label} {int(one.written)}" for one in self.operands)
         texts = "; ".join(f"{name} {self.joins.get(name, '')} {one.text()}" for name, one in self.texts.items())
-        return f"rows {self.lanes} {self.across} {self.outer} {self.cut} {self.stages} {self.given} ({shown}): {texts}"
+        told = f"{self.lanes} {self.across} {self.outer} {self.cut} {self.stages} {self.given} {self.wrong}"
+        return f"rows {told} ({shown}): {texts}"
 
     def written(self, lies: str) -> list[Operand]:
         """Return the outputs that lie so."""
@@ -120,7 +124,7 @@ class Rows:
             w.wait()
         if self.form.written("each"):
             count_loop(lines, first, last, self._elements_of_part)
-        if self.form.written("row"):
+        if self.form.written("row") or self.form.wrong:
             w.wait()  # what is overwritten may have been read until now
             begin, end = share(lines, self.w["items"])
             count_loop(lines, begin, end, self._numbers_of_item)
@@ -220,8 +224,17 @@ class Rows:
         return values
 
     def _store_numbers(self, one: _Item, numbers: Mapping[str, str]) -> None:
+        if self.form.wrong:
+            self._report(numbers[self.form.wrong], one.mask)
         for operand in self.form.written("row"):
             store(self.numbers.lanes, operand.dtype, numbers[operand.name], self.at[operand.name], one.row, one.mask)
+
+    def _report(self, number: str, mask: str | None) -> None:
+        """Leave a status where a number is not 0."""
+        v = self.numbers.lanes
+        wrong = v.compare("une", number if mask is None else v.select(mask, number, v.constant(0.0)), v.constant(0.0))
+        bits = self.lines.let(f"bitcast {v.mask} {wrong} to i{v.count}")
+        when(self.lines, self.lines.let(f"icmp ne i{v.count} {bits}, 0"), lambda: report(self.lines, "0"))
 
     def _narrow(self, numbers: Mapping[str, str], read: set[str]) -> dict[str, str]:
         """Return numbers of a row as vectors for its elements."""

@@ -14,6 +14,7 @@ from typing import cast
 from tazza.codegen.block import BlockLaunch, Scratch, Slot, accepts_rows, float_word, slots_of
 from tazza.codegen.kernel import lane_count, threads_for
 from tazza.codegen.loop import KINDS
+from tazza.codegen.rows import finish_status
 from tazza.device import Context
 from tazza.engines.native import SOURCES
 from tazza.engines.native.row_code import Form, Operand, Rows
@@ -73,9 +74,13 @@ def prepare_rows(op: OpView, context: Context, inputs: Sequence[Spec], outputs: 
         if not expressions:
             return Unsupported("an argument is NaN, which no formula can name")
         written = texts.keys() & {slot.name for slot in made}
-        task = _Task(program, _needed(expressions, written), {slot.name: slot for slot in (*given, *made)})
+        task = _Task(
+            program,
+            _needed(expressions, written | ({program.wrong} - {""})),
+            {slot.name: slot for slot in (*given, *made)},
+        )
         operands = task.operands(specs, written)
-        reason = task.unsupported(operands)
+        reason = task.unsupported(operands, specs)
         if reason is not None:
             return Unsupported(reason)
         makers.append(partial(_launch, task, operands))
@@ -117,8 +122,13 @@ class _Task:
             return "row"
         return self.program.lies.get(name, "each")
 
-    def unsupported(self, operands: Sequence[Operand]) -> str | None:
+    def unsupported(self, operands: Sequence[Operand], specs: Mapping[str, TensorSpec]) -> str | None:
         """Return why it cannot be compiled, or None."""
+        cut = self.program.cut
+        sizes = {"each": cut.size, "row": cut.before * cut.behind, "along": cut.along, "one": 1}
+        for one in operands:
+            if specs[one.name].size != sizes[one.lies]:
+                return f"{one.name} has {specs[one.name].size} elements, not {sizes[one.lies]}"
         strange = [one for one in operands if one.dtype not in (FLOATS if one.written else READ)]
         if strange:
             return f"it computes in float32, not {strange[0].name} of {strange[0].dtype.label}"
@@ -126,11 +136,7 @@ class _Task:
         if absent:
             return f"its formula needs {', '.join(sorted(absent))}"
         joins = {one.join for name, one in self.program.totals.items() if name in self.texts}
-        return (
-            "a row has no element"
-            if 0 in (self.program.cut.along, self.program.cut.outer) and joins - {"sum"}
-            else None
-        )
+        return "a row has no element" if 0 in (cut.along, cut.outer) and joins - {"sum"} else None
 
 
 def _needed(texts: Mapping[str, Expression], wanted: Collection[str]) -> dict[str, Expression]:
@@ -153,18 +159,18 @@ def _launch(task: _Task, operands: tuple[Operand, ...]) -> Launch:
     chunks = _chunks(cut, items)
     joins = {name: one.join for name, one in program.totals.items() if name in texts}
     stages = tuple(tuple(name for name in stage if name in joins) for stage in program.stages())
-    shape = (lanes, across, cut.outer > 1, chunks > 1)
-    form = Form(operands, joins, texts, tuple(filter(None, stages)), tuple(program.given), *shape)
-    address = SOURCES.compiled(str(form), lambda lines: Rows(lines, form).write())
+    shape = (lanes, across, cut.outer != 1, chunks > 1)
+    form = Form(operands, joins, texts, tuple(filter(None, stages)), program.wrong, tuple(program.given), *shape)
+    address = SOURCES.compiled(str(form), lambda lines: Rows(lines, form).write(), finish_status)
     width = BLOCK if across else BLOCK * lanes
-    width = max(1, width // max(cut.along, 1)) if cut.outer > 1 else width
+    width = max(1, width // max(cut.along, 1)) if cut.outer != 1 else width
     moved = sum(one.dtype.itemsize for one in operands if one.lies == "each")
     threads = min(threads_for(thread_count(), cut.size, flops, max(moved, 4)), items * chunks)
     parts_bytes = 8 * len(joins) * items * chunks * (lanes if across else 1) if chunks > 1 else 0
     scratch = Scratch() if parts_bytes else 0
     plane = cut.size // max(cut.outer, 1)
-    words = (threads, items, chunks, cut.along, cut.behind, cut.outer, plane, width, scratch, *slots)
-    return BlockLaunch(address, (*words, *map(float_word, program.given.values())), parts_bytes)
+    words = (threads, items, chunks, 0, cut.along, cut.behind, cut.outer, plane, width, scratch, *slots)
+    return BlockLaunch(address, (*words, *map(float_word, program.given.values())), parts_bytes, program.check)
 
 
 def _lanes(extent: int, *, short: bool) -> int:
@@ -177,7 +183,7 @@ def _chunks(cut: Cut, items: int) -> int:
     """Return into how many parts each row is cut: some, where the items are few."""
     if items >= FEW_ITEMS:
         return 1
-    most = cut.outer if cut.outer > 1 else cut.along
+    most = cut.outer if cut.outer != 1 else cut.along
     return max(1, min(MOST_CHUNKS, cut.size // max(1, items) // CHUNK, most))
 
 
