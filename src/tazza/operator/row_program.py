@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from tazza.operator.view import OpView
     from tazza.tensor import TensorSpec
 
-Lies: TypeAlias = Literal["row", "along", "one"]
-"""How a letter lies that has no element for each place: a number for each row, for each place of a row, for all."""
+Lies: TypeAlias = Literal["row", "along", "repeated", "one"]
+"""How a letter lies that has no element for each place: a number for each row, for each place of a row, for each of
+some rows which is said again for the next ones, for all."""
 
 JOINS: Mapping[str, tuple[str, float]] = {
     "sum": ("a + b", 0.0),
@@ -106,6 +107,9 @@ class RowProgram:
         row: name or output letter -> text of a number of each row.
         each: output letter -> text of an element.
         lies: of letters that have no element for each place, how they lie.
+        picks: letter -> how many rows in turn share a number of it; when all have been used it begins anew. Where
+            K is 1 only.
+        keeps: names of numbers of a row that programs behind this one read, as letters.
         wrong: name of a number that has to be 0 in each row, else `check` raises an error, seeing all operands.
         given: name -> a number that follows from shapes, which equal kernels have no matter what it is.
     """
@@ -116,6 +120,8 @@ class RowProgram:
     each: Mapping[str, str] = field(default_factory=dict[str, str])
     lies: Mapping[str, Lies] = field(default_factory=dict[str, "Lies"])
     given: Mapping[str, float] = field(default_factory=dict[str, float])
+    picks: Mapping[str, int] = field(default_factory=dict[str, int])
+    keeps: tuple[str, ...] = ()
     wrong: str = ""
     check: Callable[[Operands], None] | None = None
 

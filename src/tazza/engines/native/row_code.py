@@ -9,6 +9,7 @@ Where rows are cut into chunks, all threads make totals of chunks, wait for each
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -72,6 +73,11 @@ class Form:
         told = f"{self.lanes} {self.across} {self.outer} {self.cut} {self.stages} {self.given} {self.wrong}"
         return f"rows {told} ({shown}): {texts}"
 
+    @property
+    def turning(self) -> list[Operand]:
+        """The letters that begin anew when all of them was used."""
+        return [one for one in self.operands if one.lies in ("picked", "repeated")]
+
     def written(self, lies: str) -> list[Operand]:
         """Return the outputs that lie so."""
         return [one for one in self.operands if one.written and one.lies == lies]
@@ -107,6 +113,13 @@ class Rows:
         elements = self.write_words.mul(self.w["outer"], self.w["along"])
         counted = self.write_words.most(elements, "1")  # what is divided by the number of none is 0
         self.known = {"count": self.numbers.lanes.splat(lines.let(f"uitofp i64 {counted} to double"))}
+        self.turns = {
+            one.name: tuple(lines.load_word("%block", k) for k in (place, place + 1))
+            for place, one in zip(
+                itertools.count(len(WORDS) + len(form.operands) + len(form.given), 2), form.turning, strict=False
+            )
+        }
+        """Of letters that begin anew: how many rows share a number, and how many there are."""
         for k, name in enumerate(form.given, len(WORDS) + len(form.operands)):
             value = lines.let(f"bitcast i64 {lines.load_word('%block', k)} to double")
             self.known[name] = self.numbers.lanes.splat(value)
@@ -209,11 +222,15 @@ class Rows:
         v = self.numbers.lanes
         values = {**self.known, **known}
         for operand in self.form.operands:
-            if operand.written or operand.lies not in ("row", "one"):
+            if operand.written or operand.lies not in ("row", "one", "picked"):
                 continue
             at = self.at[operand.name]
             if operand.lies == "one":
                 values[operand.name] = self._one(v, operand.dtype, at)
+            elif operand.lies == "picked":
+                share, size = self.turns[operand.name]
+                place = self.write_words.rem(self.write_words.div(one.row, share), size)
+                values[operand.name] = self._one(v, operand.dtype, self._element(operand.name, place))
             else:
                 values[operand.name] = self._some(v, operand.dtype, at, one.row, one.mask)
         for name, expression in self.form.texts.items():
@@ -291,6 +308,10 @@ class Rows:
             operand = self.operands[name]
             if operand.lies == "each":
                 found[name] = self._some(v, operand.dtype, self.at[name], place, mask)
+            elif operand.lies == "repeated":
+                w = self.write_words
+                first = w.rem(w.sub(place, r), self.turns[name][1])
+                found[name] = self._some(v, operand.dtype, self.at[name], w.add(first, r), mask)
             elif operand.lies == "along" and self.form.across:
                 found[name] = self._one(v, operand.dtype, self._element(name, r))
             elif operand.lies == "along":

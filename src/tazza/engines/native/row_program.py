@@ -47,6 +47,7 @@ CHUNK = 1 << 14
 """Elements that are worth a chunk, about."""
 MOST_CHUNKS, FEW_ITEMS = 64, 64
 """The most chunks of a row, and how many rows, or groups of them side by side, are too many to be cut."""
+LINE_BYTES = 64
 FLOATS = frozenset(KINDS) - {DataType.DOUBLE, DataType.BOOL}
 READ = FLOATS | {DataType.INT32, DataType.BOOL}
 """Element types that are written, and those that are read."""
@@ -63,27 +64,28 @@ def prepare_rows(op: OpView, context: Context, inputs: Sequence[Spec], outputs: 
     specs = {
         slot.name: cast("TensorSpec", spec) for slot, spec in zip((*given, *made), (*inputs, *outputs), strict=True)
     }
+    slots: dict[str, Slot | Scratch] = {slot.name: slot for slot in (*given, *made)}
     rule = ROW_RULES[op.type](op, specs)
     if isinstance(rule, str):
         return Unsupported(rule)
     makers: list[Callable[[], Launch]] = []
-    missing, nbytes = {slot.name for slot in made}, 0
+    missing, nbytes, kept_bytes = {slot.name for slot in made}, 0, 0
     for program in (rule,) if isinstance(rule, RowProgram) else rule:
         texts = {name: one.text for name, one in program.totals.items()} | dict(program.row) | dict(program.each)
         expressions = with_arguments(op, texts)
         if not expressions:
             return Unsupported("an argument is NaN, which no formula can name")
-        written = texts.keys() & {slot.name for slot in made}
-        task = _Task(
-            program,
-            _needed(expressions, written | ({program.wrong} - {""})),
-            {slot.name: slot for slot in (*given, *made)},
-        )
+        for name in program.keeps:
+            specs[name] = TensorSpec((program.cut.before * program.cut.behind,), DataType.FLOAT)
+            slots[name] = Scratch(kept_bytes)
+            kept_bytes += max(1, -(-specs[name].nbytes // LINE_BYTES)) * LINE_BYTES
+        written = texts.keys() & {*program.keeps, *(slot.name for slot in made)}
+        task = _Task(program, _needed(expressions, written | ({program.wrong} - {""})), slots, kept_bytes)
         operands = task.operands(specs, written)
         reason = task.unsupported(operands, specs)
         if reason is not None:
             return Unsupported(reason)
-        makers.append(partial(_launch, task, operands))
+        makers.append(partial(_launch, task, operands, {one.name: specs[one.name].size for one in operands}))
         missing -= written
         nbytes += sum(specs[one.name].nbytes for one in operands)
     if missing:
@@ -98,11 +100,12 @@ def _chained(makers: Sequence[Callable[[], Launch]]) -> Launch:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A program, those of its expressions that are needed, and the slots of the operator by name."""
+    """A program, those of its expressions that are needed, the slots by name, and the scratch memory that they take."""
 
     program: RowProgram
     texts: Mapping[str, Expression]
-    slots: Mapping[str, Slot]
+    slots: Mapping[str, Slot | Scratch]
+    kept_bytes: int
 
     @property
     def read(self) -> set[str]:
@@ -120,15 +123,17 @@ class _Task:
     def _lies(self, name: str) -> str:
         if name in self.program.totals or name in self.program.row:
             return "row"
-        return self.program.lies.get(name, "each")
+        return "picked" if name in self.program.picks else self.program.lies.get(name, "each")
 
     def unsupported(self, operands: Sequence[Operand], specs: Mapping[str, TensorSpec]) -> str | None:
         """Return why it cannot be compiled, or None."""
         cut = self.program.cut
         sizes = {"each": cut.size, "row": cut.before * cut.behind, "along": cut.along, "one": 1}
         for one in operands:
-            if specs[one.name].size != sizes[one.lies]:
+            if specs[one.name].size != sizes.get(one.lies, specs[one.name].size):
                 return f"{one.name} has {specs[one.name].size} elements, not {sizes[one.lies]}"
+        if (cut.behind, cut.outer) != (1, 1) and any(one.lies in ("picked", "repeated") for one in operands):
+            return "rows lie side by side, and share what is said of some of them"
         strange = [one for one in operands if one.dtype not in (FLOATS if one.written else READ)]
         if strange:
             return f"it computes in float32, not {strange[0].name} of {strange[0].dtype.label}"
@@ -150,7 +155,7 @@ def _needed(texts: Mapping[str, Expression], wanted: Collection[str]) -> dict[st
     return {name: one for name, one in texts.items() if name in found}
 
 
-def _launch(task: _Task, operands: tuple[Operand, ...]) -> Launch:
+def _launch(task: _Task, operands: tuple[Operand, ...], sizes: Mapping[str, int]) -> Launch:
     program, texts, cut = task.program, task.texts, task.program.cut
     slots = [task.slots[one.name] for one in operands]
     across, flops = cut.behind > 1, sum(one.flops for one in texts.values())
@@ -167,10 +172,12 @@ def _launch(task: _Task, operands: tuple[Operand, ...]) -> Launch:
     moved = sum(one.dtype.itemsize for one in operands if one.lies == "each")
     threads = min(threads_for(thread_count(), cut.size, flops, max(moved, 4)), items * chunks)
     parts_bytes = 8 * len(joins) * items * chunks * (lanes if across else 1) if chunks > 1 else 0
-    scratch = Scratch() if parts_bytes else 0
+    scratch = Scratch(task.kept_bytes) if parts_bytes else 0
     plane = cut.size // max(cut.outer, 1)
     words = (threads, items, chunks, 0, cut.along, cut.behind, cut.outer, plane, width, scratch, *slots)
-    return BlockLaunch(address, (*words, *map(float_word, program.given.values())), parts_bytes, program.check)
+    turns = [word for one in form.turning for word in (program.picks.get(one.name, 1), max(1, sizes[one.name]))]
+    block = (*words, *map(float_word, program.given.values()), *turns)
+    return BlockLaunch(address, block, task.kept_bytes + parts_bytes, program.check)
 
 
 def _lanes(extent: int, *, short: bool) -> int:
