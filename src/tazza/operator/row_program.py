@@ -155,9 +155,16 @@ of which none reads what one before it may have overwritten. A text says why the
 
 ROW_RULES: dict[str, RowRule] = {}
 """Of each operator type that states what it makes of its rows, the rule."""
+AS_IT_LIES: set[str] = set()
+"""Those of them for which nothing is brought into another order."""
 
 
-def row_program(schema: OpSchema, rule: RowRule) -> None:
-    """State what an operator makes of its rows; an engine then compiles it, and the reference kernel judges it."""
+def row_program(schema: OpSchema, rule: RowRule, *, as_it_lies: bool = False) -> None:
+    """State what an operator makes of its rows; an engine then compiles it, and the reference kernel judges it.
+
+    `as_it_lies`: only where all blobs are row-major anyway, since other engines take other layouts as they are.
+    """
     ROW_RULES[schema.type] = rule
+    if as_it_lies:
+        AS_IT_LIES.add(schema.type)
     note_change()  # a kernel can be made of it from now on

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Scratch, Slot, accepts_rows, float_word, slots_of
+from tazza.codegen.block import BlockLaunch, Scratch, Slot, accepts_dense, accepts_rows, float_word, slots_of
 from tazza.codegen.kernel import lane_count, threads_for
 from tazza.codegen.loop import KINDS
 from tazza.codegen.rows import finish_status
@@ -31,10 +31,10 @@ from tazza.operator import (
     with_arguments,
 )
 from tazza.operator.kernel import LaunchChain, Offered
-from tazza.operator.row_program import ROW_RULES, Cut, RowProgram
+from tazza.operator.row_program import AS_IT_LIES, ROW_RULES, Cut, RowProgram
 from tazza.runtime.machine import machine
 from tazza.runtime.threads import thread_count
-from tazza.tensor import DataType, TensorSpec
+from tazza.tensor import ROW_MAJOR, DataType, TensorSpec
 from tazza.tensor.offer import Offer
 
 BLOCK = 64
@@ -65,6 +65,9 @@ def prepare_rows(op: OpView, context: Context, inputs: Sequence[Spec], outputs: 
         slot.name: cast("TensorSpec", spec) for slot, spec in zip((*given, *made), (*inputs, *outputs), strict=True)
     }
     slots: dict[str, Slot | Scratch] = {slot.name: slot for slot in (*given, *made)}
+    otherwise = [name for name, spec in specs.items() if spec.layout != ROW_MAJOR and op.type in AS_IT_LIES]
+    if otherwise:
+        return Unsupported(f"{otherwise[0]} is not row-major, and is not brought into that order for this")
     rule = ROW_RULES[op.type](op, specs)
     if isinstance(rule, str):
         return Unsupported(rule)
@@ -197,6 +200,7 @@ def _chunks(cut: Cut, items: int) -> int:
 def register_rows(schema: OpSchema) -> None:
     """Register the kernel of an operator type that states what it makes of rows; made on demand, as of formulas."""
     key = kernel_key(schema.type, "native")
+    accepts = accepts_dense if schema.type in AS_IT_LIES else accepts_rows
     KERNELS.setdefault(
-        key, Kernel(*key, prepare=prepare_rows, accepts=accepts_rows), help="compiled from what it makes of rows"
+        key, Kernel(*key, prepare=prepare_rows, accepts=accepts), help="compiled from what it makes of rows"
     )
