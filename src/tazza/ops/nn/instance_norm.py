@@ -237,13 +237,15 @@ def _gradients(op: OpView, specs: Mapping[str, TensorSpec]) -> tuple[RowProgram,
     if isinstance(found, str):
         return found
     N, C, S = found
-    again = {letter: text for letter, text in SAVED.items() if letter not in specs}
+    given = [letter for letter in SAVED if letter in specs]
+    again = {letter: text for letter, text in SAVED.items() if letter not in given}
     totals = {**(MOMENT_TOTALS if again else {}), "dots": Total("sum", "dY * (X - mean)"), "sums": Total("sum", "dY")}
     row = {**again, "of_z": "dots * inv_std", "slope": "inv_std * of_z / count"}
     each = {"dX": "inv_std * scale * (dY - sums / count - (X - mean) * slope)"}
-    lies = {letter: "row" for letter in SAVED if letter in specs}
     return (
-        RowProgram(Cut(N * C, S), totals, row, each, lies, picks={"scale": 1}, keeps=("of_z", "sums")),
+        RowProgram(
+            Cut(N * C, S), totals, row, each, dict.fromkeys(given, "row"), picks={"scale": 1}, keeps=("of_z", "sums")
+        ),
         RowProgram(Cut(1, N, C), {"dscale": Total("sum", "of_z"), "dbias": Total("sum", "sums")}),
     )
 
