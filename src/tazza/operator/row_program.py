@@ -109,6 +109,7 @@ class RowProgram:
         lies: of letters that have no element for each place, how they lie.
         picks: letter -> how many rows in turn share a number of it; when all have been used it begins anew. Where
             K is 1 only.
+        pairs: letter of two numbers for each place, in turn -> what these are called.
         keeps: names of numbers of a row that programs behind this one read, as letters.
         wrong: name of a number that has to be 0 in each row, else `check` raises an error, seeing all operands.
         given: name -> a number that follows from shapes, which equal kernels have no matter what it is.
@@ -121,6 +122,7 @@ class RowProgram:
     lies: Mapping[str, Lies] = field(default_factory=dict[str, "Lies"])
     given: Mapping[str, float] = field(default_factory=dict[str, float])
     picks: Mapping[str, int] = field(default_factory=dict[str, int])
+    pairs: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     keeps: tuple[str, ...] = ()
     wrong: str = ""
     check: Callable[[Operands], None] | None = None

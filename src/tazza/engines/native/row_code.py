@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.loop import count_loop, lanes_below, share, store, sweep
+from tazza.codegen.loop import count_loop, lanes_below, load, share, store, sweep
 from tazza.codegen.rows import report, when
 from tazza.codegen.typed import MEMORY, Vector
 from tazza.codegen.vector import Emission
@@ -30,12 +30,13 @@ WORDS = ("threads", "items", "chunks", "status", "along", "behind", "outer", "pl
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A letter: how it lies, its type, and whether it is written."""
+    """A letter: how it lies, its type, whether it is written, and what the numbers of pairs are called."""
 
     name: str
     lies: str
     dtype: DataType
     written: bool
+    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,9 @@ class Form:
 
     def __str__(self) -> str:
         """Return what names the kernel; complete."""
-        shown = ", ".join(f"{one.name} {one.lies} {one.dtype.label} {int(one.written)}" for one in self.operands)
+        shown = ", ".join(
+            f"{one.name} {one.lies} {one.dtype.label} {int(one.written)} {one.parts}" for one in self.operands
+        )
         texts = "; ".join(f"{name} {self.joins.get(name, '')} {one.text()}" for name, one in self.texts.items())
         told = f"{self.lanes} {self.across} {self.outer} {self.cut} {self.stages} {self.given} {self.wrong}"
         return f"rows {told} ({shown}): {texts}"
@@ -105,6 +108,7 @@ class Rows:
         self.w = self.write_words.w
         self.at = {one.name: lines.load_pointer("%block", len(WORDS) + k) for k, one in enumerate(form.operands)}
         self.operands = {one.name: one for one in form.operands}
+        self.parts = {name for one in form.operands for name in one.parts}
         self.v = Lanes(lines, form.lanes, 32)
         self.numbers = Vector(lines, form.lanes if form.across else 1, DataType.DOUBLE)
         """What there is one of for each row."""
@@ -135,7 +139,7 @@ class Rows:
         for k in range(len(self.form.stages)):
             count_loop(lines, first, last, lambda part, k=k: self._part(part, k))
             w.wait()
-        if self.form.written("each"):
+        if self.form.written("each") or self.form.written("pairs"):
             count_loop(lines, first, last, self._elements_of_part)
         if self.form.written("row") or self.form.wrong:
             w.wait()  # what is overwritten may have been read until now
@@ -235,7 +239,7 @@ class Rows:
                 values[operand.name] = self._some(v, operand.dtype, at, one.row, one.mask)
         for name, expression in self.form.texts.items():
             written = self.operands.get(name)
-            is_number = name not in self.form.joins and (written is None or written.lies == "row")
+            is_number = name not in {*self.form.joins, *self.parts} and (written is None or written.lies == "row")
             if is_number and set(expression.names) <= values.keys():
                 values[name] = Emission(v, values).write(expression)
         return values
@@ -304,6 +308,9 @@ class Rows:
 
     def _loaded(self, read: set[str], place: str, r: str, mask: str | None) -> dict[str, str]:
         v, found = self.v, dict[str, str]()
+        for operand in self.form.operands:
+            if operand.parts and read & {*operand.parts} and not operand.written:
+                found |= self._pair(operand, place, mask)
         for name in sorted(read & self.operands.keys()):
             operand = self.operands[name]
             if operand.lies == "each":
@@ -318,19 +325,52 @@ class Rows:
                 found[name] = self._some(v, operand.dtype, self.at[name], r, mask)
         return found
 
+    def _pair(self, operand: Operand, place: str, mask: str | None) -> dict[str, str]:
+        """Return the first and the second numbers of pairs."""
+        v, double = self.v, Lanes(self.lines, 2 * self.v.count, 32)
+        both = load(double, operand.dtype, self.at[operand.name], self.write_words.mul(place, 2), self._twice(mask))
+        found: dict[str, str] = {}
+        for odd, name in enumerate(operand.parts):
+            lanes = ", ".join(f"i32 {2 * lane + odd}" for lane in range(v.count))
+            found[name] = self.lines.let(
+                f"shufflevector {double.type} {both}, {double.type} poison, <{v.count} x i32> <{lanes}>"
+            )
+        return found
+
+    def _store_pair(self, operand: Operand, values: Sequence[str], place: str, mask: str | None) -> None:
+        v, double = self.v, Lanes(self.lines, 2 * self.v.count, 32)
+        lanes = ", ".join(f"i32 {lane}, i32 {v.count + lane}" for lane in range(v.count))
+        both = self.lines.let(
+            f"shufflevector {v.type} {values[0]}, {v.type} {values[1]}, <{double.count} x i32> <{lanes}>"
+        )
+        place = self.write_words.mul(place, 2)
+        store(double, operand.dtype, both, self.at[operand.name], place, self._twice(mask))
+
+    def _twice(self, mask: str | None) -> str | None:
+        """Return the mask of pairs."""
+        if mask is None:
+            return None
+        lanes = ", ".join(f"i32 {lane}, i32 {lane}" for lane in range(self.v.count))
+        kind = f"<{2 * self.v.count} x i32>"
+        return self.lines.let(f"shufflevector {self.v.mask} {mask}, {self.v.mask} poison, {kind} <{lanes}>")
+
     def _elements(self, one: _Item, span: tuple[str, str], numbers: Mapping[str, str]) -> None:
         """Write the elements of outputs."""
-        written = self.form.written("each")
+        written = [*self.form.written("each"), *self.form.written("pairs")]
         if not written:
             return
-        read = {name for operand in written for name in self.form.texts[operand.name].names}
+        texts = {operand: [self.form.texts[name] for name in operand.parts or (operand.name,)] for operand in written}
+        read = {name for each in texts.values() for text in each for name in text.names}
         fixed = self._narrow(numbers, read)
 
         def body(place: str, r: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
             emission = Emission(self.v, {**fixed, **self._loaded(read, place, r, mask)})
-            values = [emission.write(self.form.texts[operand.name]) for operand in written]
-            for operand, value in zip(written, values, strict=True):
-                store(self.v, operand.dtype, value, self.at[operand.name], place, mask)
+            values = [[emission.write(text) for text in texts[operand]] for operand in written]
+            for operand, found in zip(written, values, strict=True):
+                if operand.parts:
+                    self._store_pair(operand, found, place, mask)
+                else:
+                    store(self.v, operand.dtype, found[0], self.at[operand.name], place, mask)
             return carried
 
         self._sweep(one, span, body)

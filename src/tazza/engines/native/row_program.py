@@ -83,7 +83,10 @@ def prepare_rows(op: OpView, context: Context, inputs: Sequence[Spec], outputs: 
             slots[name] = Scratch(kept_bytes)
             kept_bytes += max(1, -(-specs[name].nbytes // LINE_BYTES)) * LINE_BYTES
         written = texts.keys() & {*program.keeps, *(slot.name for slot in made)}
-        task = _Task(program, _needed(expressions, written | ({program.wrong} - {""})), slots, kept_bytes)
+        paired = {letter for letter, names in program.pairs.items() if texts.keys() >= {*names}}
+        wanted = {*written, *(name for letter in paired for name in program.pairs[letter])}
+        written |= paired
+        task = _Task(program, _needed(expressions, wanted | ({program.wrong} - {""})), slots, kept_bytes)
         operands = task.operands(specs, written)
         reason = task.unsupported(operands, specs)
         if reason is not None:
@@ -118,20 +121,22 @@ class _Task:
     def operands(self, specs: Mapping[str, TensorSpec], written: Collection[str]) -> tuple[Operand, ...]:
         """Return the letters that it reads and writes."""
         return tuple(
-            Operand(name, self._lies(name), spec.dtype, name in written)
+            Operand(name, self._lies(name), spec.dtype, name in written, self.program.pairs.get(name, ()))
             for name, spec in specs.items()
-            if name in written or (name in self.read and name not in self.texts)
+            if name in written or (name not in self.texts and self.read & {name, *self.program.pairs.get(name, ())})
         )
 
     def _lies(self, name: str) -> str:
         if name in self.program.totals or name in self.program.row:
             return "row"
+        if name in self.program.pairs:
+            return "pairs"
         return "picked" if name in self.program.picks else self.program.lies.get(name, "each")
 
     def unsupported(self, operands: Sequence[Operand], specs: Mapping[str, TensorSpec]) -> str | None:
         """Return why it cannot be compiled, or None."""
         cut = self.program.cut
-        sizes = {"each": cut.size, "row": cut.before * cut.behind, "along": cut.along, "one": 1}
+        sizes = {"each": cut.size, "pairs": 2 * cut.size, "row": cut.before * cut.behind, "along": cut.along, "one": 1}
         for one in operands:
             if specs[one.name].size != sizes.get(one.lies, specs[one.name].size):
                 return f"{one.name} has {specs[one.name].size} elements, not {sizes[one.lies]}"
@@ -140,7 +145,12 @@ class _Task:
         strange = [one for one in operands if one.dtype not in (FLOATS if one.written else READ)]
         if strange:
             return f"it computes in float32, not {strange[0].name} of {strange[0].dtype.label}"
-        absent = self.read - {"count", *self.program.given, *self.texts, *(one.name for one in operands)}
+        absent = self.read - {
+            "count",
+            *self.program.given,
+            *self.texts,
+            *(name for one in operands for name in (one.name, *one.parts)),
+        }
         if absent:
             return f"its formula needs {', '.join(sorted(absent))}"
         joins = {one.join for name, one in self.program.totals.items() if name in self.texts}
