@@ -12,8 +12,8 @@
 
 The blobs are looked at as matrices of B x D x K elements: a row is what lies along D, and there are B * K of them; as
 O of such, of O x D elements then. The language is that of `operator.expression`. Names are input letters, arguments,
-`count` (the elements of a row), and what stands before: of one number a row are all totals and what `row` says.
-Numbers of rows are computed in float64.
+`count` (the elements of a row), in totals and elements `index` (the place along D, from 0), and what stands before: of
+one number a row are all totals and what `row` says. Numbers of rows are computed in float64.
 """
 
 from __future__ import annotations

@@ -308,6 +308,8 @@ class Rows:
 
     def _loaded(self, read: set[str], place: str, r: str, mask: str | None) -> dict[str, str]:
         v, found = self.v, dict[str, str]()
+        if "index" in read:
+            found["index"] = self._index(r)
         for operand in self.form.operands:
             if operand.parts and read & {*operand.parts} and not operand.written:
                 found |= self._pair(operand, place, mask)
@@ -324,6 +326,17 @@ class Rows:
             elif operand.lies == "along":
                 found[name] = self._some(v, operand.dtype, self.at[name], r, mask)
         return found
+
+    def _index(self, r: str) -> str:
+        """Return the places of elements along their rows, as floats."""
+        kind, count = f"<{self.v.count} x i32>", self.v.count
+        short = self.lines.let(f"trunc i64 {r} to i32")
+        first = self.lines.let(f"insertelement {kind} poison, i32 {short}, i32 0")
+        here = self.lines.let(f"shufflevector {kind} {first}, {kind} poison, {kind} zeroinitializer")
+        if not self.form.across:
+            numbers = ", ".join(f"i32 {lane}" for lane in range(count))
+            here = self.lines.let(f"add {kind} {here}, <{numbers}>")
+        return self.lines.let(f"sitofp {kind} {here} to {self.v.type}")
 
     def _pair(self, operand: Operand, place: str, mask: str | None) -> dict[str, str]:
         """Return the first and the second numbers of pairs."""

@@ -40,9 +40,7 @@ from tazza.tensor.offer import Offer
 BLOCK = 64
 """Vectors that are joined in float32."""
 WIDE = 4
-"""Registers of a vector where formulas are short, so that several sums go on at once."""
-SHORT_FLOPS = 12
-"""Of formulas that are short."""
+"""Registers of a vector, so that several sums go on at once, and rows side by side fill lines of the cache."""
 CHUNK = 1 << 14
 """Elements that are worth a chunk, about."""
 MOST_CHUNKS, FEW_ITEMS = 64, 64
@@ -147,6 +145,7 @@ class _Task:
             return f"it computes in float32, not {strange[0].name} of {strange[0].dtype.label}"
         absent = self.read - {
             "count",
+            "index",
             *self.program.given,
             *self.texts,
             *(name for one in operands for name in (one.name, *one.parts)),
@@ -172,7 +171,7 @@ def _launch(task: _Task, operands: tuple[Operand, ...], sizes: Mapping[str, int]
     program, texts, cut = task.program, task.texts, task.program.cut
     slots = [task.slots[one.name] for one in operands]
     across, flops = cut.behind > 1, sum(one.flops for one in texts.values())
-    lanes = _lanes(cut.behind if across else cut.along, short=flops <= SHORT_FLOPS)
+    lanes = _lanes(cut.behind if across else cut.along)
     items = cut.before * (-(-cut.behind // lanes) if across else 1)
     chunks = _chunks(cut, items)
     joins = {name: one.join for name, one in program.totals.items() if name in texts}
@@ -193,9 +192,9 @@ def _launch(task: _Task, operands: tuple[Operand, ...], sizes: Mapping[str, int]
     return BlockLaunch(address, block, task.kept_bytes + parts_bytes, program.check)
 
 
-def _lanes(extent: int, *, short: bool) -> int:
-    """Return how many lanes a vector has: those of several registers for short formulas, fewer for short rows."""
-    most = lane_count() * (WIDE if short else 1)
+def _lanes(extent: int) -> int:
+    """Return how many lanes a vector has: those of several registers, fewer for short rows."""
+    most = lane_count() * WIDE
     return max(min(4, most), min(most, 1 << max(extent - 1, 0).bit_length()))
 
 
