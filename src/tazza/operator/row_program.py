@@ -12,8 +12,8 @@
 
 The blobs are looked at as matrices of B x D x K elements: a row is what lies along D, and there are B * K of them; as
 O of such, of O x D elements then. The language is that of `operator.expression`. Names are input letters, arguments,
-`count` (the elements of a row), and what stands before: of one number a row are all totals and what `row` says.
-Numbers of rows are computed in float64.
+`count` (the elements of a row), in totals and elements `index` (the place along D, from 0), and what stands before: of
+one number a row are all totals and what `row` says. Numbers of rows are computed in float64.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from tazza.registry import note_change
 from tazza.tensor.expression import Expression
 
 if TYPE_CHECKING:
+    from tazza.operator.kernel import Operands
     from tazza.operator.schema import OpSchema
     from tazza.operator.view import OpView
     from tazza.tensor import TensorSpec
 
-Lies: TypeAlias = Literal["row", "along", "one"]
-"""How a letter lies that has no element for each place: a number for each row, for each place of a row, for all."""
+Lies: TypeAlias = Literal["row", "along", "repeated", "one"]
+"""How a letter lies that has no element for each place: a number for each row, for each place of a row, for each of
+some rows which is said again for the next ones, for all."""
 
 JOINS: Mapping[str, tuple[str, float]] = {
     "sum": ("a + b", 0.0),
@@ -105,6 +107,11 @@ class RowProgram:
         row: name or output letter -> text of a number of each row.
         each: output letter -> text of an element.
         lies: of letters that have no element for each place, how they lie.
+        picks: letter -> how many rows in turn share a number of it; when all have been used it begins anew. Where
+            K is 1 only.
+        pairs: letter of two numbers for each place, in turn -> what these are called.
+        keeps: names of numbers of a row that programs behind this one read, as letters.
+        wrong: name of a number that has to be 0 in each row, else `check` raises an error, seeing all operands.
         given: name -> a number that follows from shapes, which equal kernels have no matter what it is.
     """
 
@@ -114,6 +121,11 @@ class RowProgram:
     each: Mapping[str, str] = field(default_factory=dict[str, str])
     lies: Mapping[str, Lies] = field(default_factory=dict[str, "Lies"])
     given: Mapping[str, float] = field(default_factory=dict[str, float])
+    picks: Mapping[str, int] = field(default_factory=dict[str, int])
+    pairs: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    keeps: tuple[str, ...] = ()
+    wrong: str = ""
+    check: Callable[[Operands], None] | None = None
 
     def stages(self) -> list[list[str]]:
         """Return the names of totals in groups, each of which needs no more than those before it.
@@ -145,9 +157,16 @@ of which none reads what one before it may have overwritten. A text says why the
 
 ROW_RULES: dict[str, RowRule] = {}
 """Of each operator type that states what it makes of its rows, the rule."""
+AS_IT_LIES: set[str] = set()
+"""Those of them for which nothing is brought into another order."""
 
 
-def row_program(schema: OpSchema, rule: RowRule) -> None:
-    """State what an operator makes of its rows; an engine then compiles it, and the reference kernel judges it."""
+def row_program(schema: OpSchema, rule: RowRule, *, as_it_lies: bool = False) -> None:
+    """State what an operator makes of its rows; an engine then compiles it, and the reference kernel judges it.
+
+    `as_it_lies`: only where all blobs are row-major anyway, since other engines take other layouts as they are.
+    """
     ROW_RULES[schema.type] = rule
+    if as_it_lies:
+        AS_IT_LIES.add(schema.type)
     note_change()  # a kernel can be made of it from now on

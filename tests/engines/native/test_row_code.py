@@ -103,3 +103,29 @@ def test_nan_at_the_start_of_a_row_alone_stays() -> None:
         np.testing.assert_array_equal(found, [np.nan, np.nanmax(x[1]), x[2].max()])
     (found,) = computed("ReduceMax", x, axes=[1], keepdims=0)
     np.testing.assert_array_equal(found, x.max(1))
+
+
+def agree(type: str, inputs: list[Array], outputs: int, **args: Any) -> None:
+    """Check that the numbers are those of the reference."""
+    names, made = [f"x{i}" for i in range(len(inputs))], [f"y{i}" for i in range(outputs)]
+    definition = operator_def(type, names, made, **args)
+    found, operator = run(definition, inputs, "native")
+    assert operator.choices[-1].engine == "native"
+    wanted, _ = run(definition, inputs, "reference")
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (2, 64), (67, 70)])
+@pytest.mark.parametrize("type", ["Ftrl", "GFtrl"])
+def test_pairs_lie_in_turn(type: str, shape: tuple[int, int]) -> None:
+    agree(type, [numbers(*shape), np.abs(numbers(*shape, 2)), numbers(*shape) * 3], 2, alpha=0.5, lambda1=0.1)
+
+
+@pytest.mark.parametrize("shape", [(2, 6, 5, 7), (3, 4, 1, 1), (1, 8, 33, 40)])
+def test_rows_share_what_is_said_of_some_and_programs_hand_on(shape: tuple[int, ...]) -> None:
+    N, C = shape[:2]
+    X, gamma = numbers(*shape), numbers(C) + 2
+    agree("GroupNorm", [X, gamma, numbers(C)], 3, group=2)
+    statistics = [numbers(N, 2), np.abs(numbers(N, 2)) + 1]
+    agree("GroupNormGradient", [X[::-1].copy(), X, gamma, gamma, *statistics], 3, group=2)

@@ -43,7 +43,7 @@ def test_leaders_that_are_followed(type: str) -> None:
     rates = {"alpha": np.array([0.25], np.float32)}
     arguments = {name: value for name, value in LEADER.items() if name != "alpha"}
     again, _ = results(type, {"W": W, "nz": nz, "g": g, **rates}, ["W1", "nz1"], **arguments)
-    np.testing.assert_array_equal(again, moved)
+    np.testing.assert_allclose(again, moved, rtol=1e-6)  # a rate that is an input is not compiled
     with pytest.raises(ArgumentError, match="alpha"):
         results(type, {"W": W, "nz": nz, "g": g, **rates}, ["W1", "nz1"], **LEADER)
 

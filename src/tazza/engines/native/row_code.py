@@ -9,11 +9,13 @@ Where rows are cut into chunks, all threads make totals of chunks, wait for each
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.loop import count_loop, lanes_below, share, store, sweep
+from tazza.codegen.loop import count_loop, lanes_below, load, share, store, sweep
+from tazza.codegen.rows import report, when
 from tazza.codegen.typed import MEMORY, Vector
 from tazza.codegen.vector import Emission
 from tazza.codegen.writer import Writer
@@ -22,18 +24,19 @@ from tazza.operator import Expression
 from tazza.operator.row_program import JOINS
 from tazza.tensor import DataType
 
-WORDS = ("threads", "items", "chunks", "along", "behind", "outer", "plane", "width", "scratch")
+WORDS = ("threads", "items", "chunks", "status", "along", "behind", "outer", "plane", "width", "scratch")
 """Of the block: extents, the elements of each of the O, and how far along what is cut there is joined in float32."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A letter: how it lies, its type, and whether it is written."""
+    """A letter: how it lies, its type, whether it is written, and what the numbers of pairs are called."""
 
     name: str
     lies: str
     dtype: DataType
     written: bool
+    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,7 @@ class Form:
         joins: name of each total -> what joins it.
         texts: name -> expression of totals, numbers of a row and elements.
         stages: names of totals that are made in one pass, pass by pass.
+        wrong: name of a number that has to be 0, if any.
         given: names of numbers that stand in the block behind all addresses.
         lanes: of a vector.
         across: whether lanes are rows side by side.
@@ -56,6 +60,7 @@ class Form:
     joins: Mapping[str, str]
     texts: Mapping[str, Expression]
     stages: tuple[tuple[str, ...], ...]
+    wrong: str
     given: tuple[str, ...]
     lanes: int
     across: bool
@@ -64,9 +69,17 @@ class Form:
 
     def __str__(self) -> str:
         """Return what names the kernel; complete."""
-        shown = ", ".join(f"{one.name} {one.lies} {one.dtype.label} {int(one.written)}" for one in self.operands)
+        shown = ", ".join(
+            f"{one.name} {one.lies} {one.dtype.label} {int(one.written)} {one.parts}" for one in self.operands
+        )
         texts = "; ".join(f"{name} {self.joins.get(name, '')} {one.text()}" for name, one in self.texts.items())
-        return f"rows {self.lanes} {self.across} {self.outer} {self.cut} {self.stages} {self.given} ({shown}): {texts}"
+        told = f"{self.lanes} {self.across} {self.outer} {self.cut} {self.stages} {self.given} {self.wrong}"
+        return f"rows {told} ({shown}): {texts}"
+
+    @property
+    def turning(self) -> list[Operand]:
+        """The letters that begin anew when all of them was used."""
+        return [one for one in self.operands if one.lies in ("picked", "repeated")]
 
     def written(self, lies: str) -> list[Operand]:
         """Return the outputs that lie so."""
@@ -95,6 +108,7 @@ class Rows:
         self.w = self.write_words.w
         self.at = {one.name: lines.load_pointer("%block", len(WORDS) + k) for k, one in enumerate(form.operands)}
         self.operands = {one.name: one for one in form.operands}
+        self.parts = {name for one in form.operands for name in one.parts}
         self.v = Lanes(lines, form.lanes, 32)
         self.numbers = Vector(lines, form.lanes if form.across else 1, DataType.DOUBLE)
         """What there is one of for each row."""
@@ -103,6 +117,13 @@ class Rows:
         elements = self.write_words.mul(self.w["outer"], self.w["along"])
         counted = self.write_words.most(elements, "1")  # what is divided by the number of none is 0
         self.known = {"count": self.numbers.lanes.splat(lines.let(f"uitofp i64 {counted} to double"))}
+        self.turns = {
+            one.name: tuple(lines.load_word("%block", k) for k in (place, place + 1))
+            for place, one in zip(
+                itertools.count(len(WORDS) + len(form.operands) + len(form.given), 2), form.turning, strict=False
+            )
+        }
+        """Of letters that begin anew: how many rows share a number, and how many there are."""
         for k, name in enumerate(form.given, len(WORDS) + len(form.operands)):
             value = lines.let(f"bitcast i64 {lines.load_word('%block', k)} to double")
             self.known[name] = self.numbers.lanes.splat(value)
@@ -118,9 +139,9 @@ class Rows:
         for k in range(len(self.form.stages)):
             count_loop(lines, first, last, lambda part, k=k: self._part(part, k))
             w.wait()
-        if self.form.written("each"):
+        if self.form.written("each") or self.form.written("pairs"):
             count_loop(lines, first, last, self._elements_of_part)
-        if self.form.written("row"):
+        if self.form.written("row") or self.form.wrong:
             w.wait()  # what is overwritten may have been read until now
             begin, end = share(lines, self.w["items"])
             count_loop(lines, begin, end, self._numbers_of_item)
@@ -205,23 +226,36 @@ class Rows:
         v = self.numbers.lanes
         values = {**self.known, **known}
         for operand in self.form.operands:
-            if operand.written or operand.lies not in ("row", "one"):
+            if operand.written or operand.lies not in ("row", "one", "picked"):
                 continue
             at = self.at[operand.name]
             if operand.lies == "one":
                 values[operand.name] = self._one(v, operand.dtype, at)
+            elif operand.lies == "picked":
+                share, size = self.turns[operand.name]
+                place = self.write_words.rem(self.write_words.div(one.row, share), size)
+                values[operand.name] = self._one(v, operand.dtype, self._element(operand.name, place))
             else:
                 values[operand.name] = self._some(v, operand.dtype, at, one.row, one.mask)
         for name, expression in self.form.texts.items():
             written = self.operands.get(name)
-            is_number = name not in self.form.joins and (written is None or written.lies == "row")
+            is_number = name not in {*self.form.joins, *self.parts} and (written is None or written.lies == "row")
             if is_number and set(expression.names) <= values.keys():
                 values[name] = Emission(v, values).write(expression)
         return values
 
     def _store_numbers(self, one: _Item, numbers: Mapping[str, str]) -> None:
+        if self.form.wrong:
+            self._report(numbers[self.form.wrong], one.mask)
         for operand in self.form.written("row"):
             store(self.numbers.lanes, operand.dtype, numbers[operand.name], self.at[operand.name], one.row, one.mask)
+
+    def _report(self, number: str, mask: str | None) -> None:
+        """Leave a status where a number is not 0."""
+        v = self.numbers.lanes
+        wrong = v.compare("une", number if mask is None else v.select(mask, number, v.constant(0.0)), v.constant(0.0))
+        bits = self.lines.let(f"bitcast {v.mask} {wrong} to i{v.count}")
+        when(self.lines, self.lines.let(f"icmp ne i{v.count} {bits}, 0"), lambda: report(self.lines, "0"))
 
     def _narrow(self, numbers: Mapping[str, str], read: set[str]) -> dict[str, str]:
         """Return numbers of a row as vectors for its elements."""
@@ -274,29 +308,82 @@ class Rows:
 
     def _loaded(self, read: set[str], place: str, r: str, mask: str | None) -> dict[str, str]:
         v, found = self.v, dict[str, str]()
+        if "index" in read:
+            found["index"] = self._index(r)
+        for operand in self.form.operands:
+            if operand.parts and read & {*operand.parts} and not operand.written:
+                found |= self._pair(operand, place, mask)
         for name in sorted(read & self.operands.keys()):
             operand = self.operands[name]
             if operand.lies == "each":
                 found[name] = self._some(v, operand.dtype, self.at[name], place, mask)
+            elif operand.lies == "repeated":
+                w = self.write_words
+                first = w.rem(w.sub(place, r), self.turns[name][1])
+                found[name] = self._some(v, operand.dtype, self.at[name], w.add(first, r), mask)
             elif operand.lies == "along" and self.form.across:
                 found[name] = self._one(v, operand.dtype, self._element(name, r))
             elif operand.lies == "along":
                 found[name] = self._some(v, operand.dtype, self.at[name], r, mask)
         return found
 
+    def _index(self, r: str) -> str:
+        """Return the places of elements along their rows, as floats."""
+        kind, count = f"<{self.v.count} x i32>", self.v.count
+        short = self.lines.let(f"trunc i64 {r} to i32")
+        first = self.lines.let(f"insertelement {kind} poison, i32 {short}, i32 0")
+        here = self.lines.let(f"shufflevector {kind} {first}, {kind} poison, {kind} zeroinitializer")
+        if not self.form.across:
+            numbers = ", ".join(f"i32 {lane}" for lane in range(count))
+            here = self.lines.let(f"add {kind} {here}, <{numbers}>")
+        return self.lines.let(f"sitofp {kind} {here} to {self.v.type}")
+
+    def _pair(self, operand: Operand, place: str, mask: str | None) -> dict[str, str]:
+        """Return the first and the second numbers of pairs."""
+        v, double = self.v, Lanes(self.lines, 2 * self.v.count, 32)
+        both = load(double, operand.dtype, self.at[operand.name], self.write_words.mul(place, 2), self._twice(mask))
+        found: dict[str, str] = {}
+        for odd, name in enumerate(operand.parts):
+            lanes = ", ".join(f"i32 {2 * lane + odd}" for lane in range(v.count))
+            found[name] = self.lines.let(
+                f"shufflevector {double.type} {both}, {double.type} poison, <{v.count} x i32> <{lanes}>"
+            )
+        return found
+
+    def _store_pair(self, operand: Operand, values: Sequence[str], place: str, mask: str | None) -> None:
+        v, double = self.v, Lanes(self.lines, 2 * self.v.count, 32)
+        lanes = ", ".join(f"i32 {lane}, i32 {v.count + lane}" for lane in range(v.count))
+        both = self.lines.let(
+            f"shufflevector {v.type} {values[0]}, {v.type} {values[1]}, <{double.count} x i32> <{lanes}>"
+        )
+        place = self.write_words.mul(place, 2)
+        store(double, operand.dtype, both, self.at[operand.name], place, self._twice(mask))
+
+    def _twice(self, mask: str | None) -> str | None:
+        """Return the mask of pairs."""
+        if mask is None:
+            return None
+        lanes = ", ".join(f"i32 {lane}, i32 {lane}" for lane in range(self.v.count))
+        kind = f"<{2 * self.v.count} x i32>"
+        return self.lines.let(f"shufflevector {self.v.mask} {mask}, {self.v.mask} poison, {kind} <{lanes}>")
+
     def _elements(self, one: _Item, span: tuple[str, str], numbers: Mapping[str, str]) -> None:
         """Write the elements of outputs."""
-        written = self.form.written("each")
+        written = [*self.form.written("each"), *self.form.written("pairs")]
         if not written:
             return
-        read = {name for operand in written for name in self.form.texts[operand.name].names}
+        texts = {operand: [self.form.texts[name] for name in operand.parts or (operand.name,)] for operand in written}
+        read = {name for each in texts.values() for text in each for name in text.names}
         fixed = self._narrow(numbers, read)
 
         def body(place: str, r: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
             emission = Emission(self.v, {**fixed, **self._loaded(read, place, r, mask)})
-            values = [emission.write(self.form.texts[operand.name]) for operand in written]
-            for operand, value in zip(written, values, strict=True):
-                store(self.v, operand.dtype, value, self.at[operand.name], place, mask)
+            values = [[emission.write(text) for text in texts[operand]] for operand in written]
+            for operand, found in zip(written, values, strict=True):
+                if operand.parts:
+                    self._store_pair(operand, found, place, mask)
+                else:
+                    store(self.v, operand.dtype, found[0], self.at[operand.name], place, mask)
             return carried
 
         self._sweep(one, span, body)

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Scratch, Slot, accepts_rows, float_word, slots_of
+from tazza.codegen.block import BlockLaunch, Scratch, Slot, accepts_dense, accepts_rows, float_word, slots_of
 from tazza.codegen.kernel import lane_count, threads_for
 from tazza.codegen.loop import KINDS
+from tazza.codegen.rows import finish_status
 from tazza.device import Context
 from tazza.engines.native import SOURCES
 from tazza.engines.native.row_code import Form, Operand, Rows
@@ -30,22 +31,21 @@ from tazza.operator import (
     with_arguments,
 )
 from tazza.operator.kernel import LaunchChain, Offered
-from tazza.operator.row_program import ROW_RULES, Cut, RowProgram
+from tazza.operator.row_program import AS_IT_LIES, ROW_RULES, Cut, RowProgram
 from tazza.runtime.machine import machine
 from tazza.runtime.threads import thread_count
-from tazza.tensor import DataType, TensorSpec
+from tazza.tensor import ROW_MAJOR, DataType, TensorSpec
 from tazza.tensor.offer import Offer
 
 BLOCK = 64
 """Vectors that are joined in float32."""
 WIDE = 4
-"""Registers of a vector where formulas are short, so that several sums go on at once."""
-SHORT_FLOPS = 12
-"""Of formulas that are short."""
+"""Registers of a vector, so that several sums go on at once, and rows side by side fill lines of the cache."""
 CHUNK = 1 << 14
 """Elements that are worth a chunk, about."""
 MOST_CHUNKS, FEW_ITEMS = 64, 64
 """The most chunks of a row, and how many rows, or groups of them side by side, are too many to be cut."""
+LINE_BYTES = 64
 FLOATS = frozenset(KINDS) - {DataType.DOUBLE, DataType.BOOL}
 READ = FLOATS | {DataType.INT32, DataType.BOOL}
 """Element types that are written, and those that are read."""
@@ -62,23 +62,34 @@ def prepare_rows(op: OpView, context: Context, inputs: Sequence[Spec], outputs: 
     specs = {
         slot.name: cast("TensorSpec", spec) for slot, spec in zip((*given, *made), (*inputs, *outputs), strict=True)
     }
+    slots: dict[str, Slot | Scratch] = {slot.name: slot for slot in (*given, *made)}
+    otherwise = [name for name, spec in specs.items() if spec.layout != ROW_MAJOR and op.type in AS_IT_LIES]
+    if otherwise:
+        return Unsupported(f"{otherwise[0]} is not row-major, and is not brought into that order for this")
     rule = ROW_RULES[op.type](op, specs)
     if isinstance(rule, str):
         return Unsupported(rule)
     makers: list[Callable[[], Launch]] = []
-    missing, nbytes = {slot.name for slot in made}, 0
+    missing, nbytes, kept_bytes = {slot.name for slot in made}, 0, 0
     for program in (rule,) if isinstance(rule, RowProgram) else rule:
         texts = {name: one.text for name, one in program.totals.items()} | dict(program.row) | dict(program.each)
         expressions = with_arguments(op, texts)
         if not expressions:
             return Unsupported("an argument is NaN, which no formula can name")
-        written = texts.keys() & {slot.name for slot in made}
-        task = _Task(program, _needed(expressions, written), {slot.name: slot for slot in (*given, *made)})
+        for name in program.keeps:
+            specs[name] = TensorSpec((program.cut.before * program.cut.behind,), DataType.FLOAT)
+            slots[name] = Scratch(kept_bytes)
+            kept_bytes += max(1, -(-specs[name].nbytes // LINE_BYTES)) * LINE_BYTES
+        written = texts.keys() & {*program.keeps, *(slot.name for slot in made)}
+        paired = {letter for letter, names in program.pairs.items() if texts.keys() >= {*names}}
+        wanted = {*written, *(name for letter in paired for name in program.pairs[letter])}
+        written |= paired
+        task = _Task(program, _needed(expressions, wanted | ({program.wrong} - {""})), slots, kept_bytes)
         operands = task.operands(specs, written)
-        reason = task.unsupported(operands)
+        reason = task.unsupported(operands, specs)
         if reason is not None:
             return Unsupported(reason)
-        makers.append(partial(_launch, task, operands))
+        makers.append(partial(_launch, task, operands, {one.name: specs[one.name].size for one in operands}))
         missing -= written
         nbytes += sum(specs[one.name].nbytes for one in operands)
     if missing:
@@ -93,11 +104,12 @@ def _chained(makers: Sequence[Callable[[], Launch]]) -> Launch:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A program, those of its expressions that are needed, and the slots of the operator by name."""
+    """A program, those of its expressions that are needed, the slots by name, and the scratch memory that they take."""
 
     program: RowProgram
     texts: Mapping[str, Expression]
-    slots: Mapping[str, Slot]
+    slots: Mapping[str, Slot | Scratch]
+    kept_bytes: int
 
     @property
     def read(self) -> set[str]:
@@ -107,30 +119,41 @@ class _Task:
     def operands(self, specs: Mapping[str, TensorSpec], written: Collection[str]) -> tuple[Operand, ...]:
         """Return the letters that it reads and writes."""
         return tuple(
-            Operand(name, self._lies(name), spec.dtype, name in written)
+            Operand(name, self._lies(name), spec.dtype, name in written, self.program.pairs.get(name, ()))
             for name, spec in specs.items()
-            if name in written or (name in self.read and name not in self.texts)
+            if name in written or (name not in self.texts and self.read & {name, *self.program.pairs.get(name, ())})
         )
 
     def _lies(self, name: str) -> str:
         if name in self.program.totals or name in self.program.row:
             return "row"
-        return self.program.lies.get(name, "each")
+        if name in self.program.pairs:
+            return "pairs"
+        return "picked" if name in self.program.picks else self.program.lies.get(name, "each")
 
-    def unsupported(self, operands: Sequence[Operand]) -> str | None:
+    def unsupported(self, operands: Sequence[Operand], specs: Mapping[str, TensorSpec]) -> str | None:
         """Return why it cannot be compiled, or None."""
+        cut = self.program.cut
+        sizes = {"each": cut.size, "pairs": 2 * cut.size, "row": cut.before * cut.behind, "along": cut.along, "one": 1}
+        for one in operands:
+            if specs[one.name].size != sizes.get(one.lies, specs[one.name].size):
+                return f"{one.name} has {specs[one.name].size} elements, not {sizes[one.lies]}"
+        if (cut.behind, cut.outer) != (1, 1) and any(one.lies in ("picked", "repeated") for one in operands):
+            return "rows lie side by side, and share what is said of some of them"
         strange = [one for one in operands if one.dtype not in (FLOATS if one.written else READ)]
         if strange:
             return f"it computes in float32, not {strange[0].name} of {strange[0].dtype.label}"
-        absent = self.read - {"count", *self.program.given, *self.texts, *(one.name for one in operands)}
+        absent = self.read - {
+            "count",
+            "index",
+            *self.program.given,
+            *self.texts,
+            *(name for one in operands for name in (one.name, *one.parts)),
+        }
         if absent:
             return f"its formula needs {', '.join(sorted(absent))}"
         joins = {one.join for name, one in self.program.totals.items() if name in self.texts}
-        return (
-            "a row has no element"
-            if 0 in (self.program.cut.along, self.program.cut.outer) and joins - {"sum"}
-            else None
-        )
+        return "a row has no element" if 0 in (cut.along, cut.outer) and joins - {"sum"} else None
 
 
 def _needed(texts: Mapping[str, Expression], wanted: Collection[str]) -> dict[str, Expression]:
@@ -144,32 +167,34 @@ def _needed(texts: Mapping[str, Expression], wanted: Collection[str]) -> dict[st
     return {name: one for name, one in texts.items() if name in found}
 
 
-def _launch(task: _Task, operands: tuple[Operand, ...]) -> Launch:
+def _launch(task: _Task, operands: tuple[Operand, ...], sizes: Mapping[str, int]) -> Launch:
     program, texts, cut = task.program, task.texts, task.program.cut
     slots = [task.slots[one.name] for one in operands]
     across, flops = cut.behind > 1, sum(one.flops for one in texts.values())
-    lanes = _lanes(cut.behind if across else cut.along, short=flops <= SHORT_FLOPS)
+    lanes = _lanes(cut.behind if across else cut.along)
     items = cut.before * (-(-cut.behind // lanes) if across else 1)
     chunks = _chunks(cut, items)
     joins = {name: one.join for name, one in program.totals.items() if name in texts}
     stages = tuple(tuple(name for name in stage if name in joins) for stage in program.stages())
-    shape = (lanes, across, cut.outer > 1, chunks > 1)
-    form = Form(operands, joins, texts, tuple(filter(None, stages)), tuple(program.given), *shape)
-    address = SOURCES.compiled(str(form), lambda lines: Rows(lines, form).write())
+    shape = (lanes, across, cut.outer != 1, chunks > 1)
+    form = Form(operands, joins, texts, tuple(filter(None, stages)), program.wrong, tuple(program.given), *shape)
+    address = SOURCES.compiled(str(form), lambda lines: Rows(lines, form).write(), finish_status)
     width = BLOCK if across else BLOCK * lanes
-    width = max(1, width // max(cut.along, 1)) if cut.outer > 1 else width
+    width = max(1, width // max(cut.along, 1)) if cut.outer != 1 else width
     moved = sum(one.dtype.itemsize for one in operands if one.lies == "each")
     threads = min(threads_for(thread_count(), cut.size, flops, max(moved, 4)), items * chunks)
     parts_bytes = 8 * len(joins) * items * chunks * (lanes if across else 1) if chunks > 1 else 0
-    scratch = Scratch() if parts_bytes else 0
+    scratch = Scratch(task.kept_bytes) if parts_bytes else 0
     plane = cut.size // max(cut.outer, 1)
-    words = (threads, items, chunks, cut.along, cut.behind, cut.outer, plane, width, scratch, *slots)
-    return BlockLaunch(address, (*words, *map(float_word, program.given.values())), parts_bytes)
+    words = (threads, items, chunks, 0, cut.along, cut.behind, cut.outer, plane, width, scratch, *slots)
+    turns = [word for one in form.turning for word in (program.picks.get(one.name, 1), max(1, sizes[one.name]))]
+    block = (*words, *map(float_word, program.given.values()), *turns)
+    return BlockLaunch(address, block, task.kept_bytes + parts_bytes, program.check)
 
 
-def _lanes(extent: int, *, short: bool) -> int:
-    """Return how many lanes a vector has: those of several registers for short formulas, fewer for short rows."""
-    most = lane_count() * (WIDE if short else 1)
+def _lanes(extent: int) -> int:
+    """Return how many lanes a vector has: those of several registers, fewer for short rows."""
+    most = lane_count() * WIDE
     return max(min(4, most), min(most, 1 << max(extent - 1, 0).bit_length()))
 
 
@@ -177,13 +202,14 @@ def _chunks(cut: Cut, items: int) -> int:
     """Return into how many parts each row is cut: some, where the items are few."""
     if items >= FEW_ITEMS:
         return 1
-    most = cut.outer if cut.outer > 1 else cut.along
+    most = cut.outer if cut.outer != 1 else cut.along
     return max(1, min(MOST_CHUNKS, cut.size // max(1, items) // CHUNK, most))
 
 
 def register_rows(schema: OpSchema) -> None:
     """Register the kernel of an operator type that states what it makes of rows; made on demand, as of formulas."""
     key = kernel_key(schema.type, "native")
+    accepts = accepts_dense if schema.type in AS_IT_LIES else accepts_rows
     KERNELS.setdefault(
-        key, Kernel(*key, prepare=prepare_rows, accepts=accepts_rows), help="compiled from what it makes of rows"
+        key, Kernel(*key, prepare=prepare_rows, accepts=accepts), help="compiled from what it makes of rows"
     )

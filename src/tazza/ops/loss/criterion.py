@@ -6,23 +6,29 @@ Labels may be other whole numbers, and are taken as the formulas say. Source: Ca
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from tazza.operator import (
     FLOAT,
     Array,
     Cost,
+    Cut,
     Effects,
     GradientRequest,
     OpView,
     Role,
+    RowProgram,
     arg,
     blob,
     ends,
     kernel,
+    row_program,
     schema,
     streamed,
 )
+from tazza.operator.row_program import RowRule
 from tazza.ops.shape.axis import require_as_many
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
@@ -191,3 +197,21 @@ def cosine_embedding_criterion_gradient_cost(
 def cosine_embedding_criterion_gradient_kernel(op: OpView, S: Array, Y: Array, dloss: Array, dS: Array) -> None:
     slope = dloss.reshape(S.shape)
     dS[...] = np.where(Y.reshape(S.shape) == 1, -slope, np.where(S.dtype.type(op.margin) <= S, slope, 0))
+
+
+def _elements(**each: str) -> RowRule:
+    """Return the rule of an operator that makes elements of elements, whole numbers among them."""
+
+    def rule(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+        del op
+        return RowProgram(Cut(1, specs["Y"].size), each=each)
+
+    return rule
+
+
+LACKING = "margin - Y * (X1 - X2)"
+PUSH = f"where({LACKING} < 0, 0, Y * dloss)"
+row_program(MARGIN_RANKING_CRITERION, _elements(loss=f"max({LACKING}, 0)"))
+row_program(MARGIN_RANKING_CRITERION_GRADIENT, _elements(dX1=f"0 - {PUSH}", dX2=PUSH))
+row_program(COSINE_EMBEDDING_CRITERION, _elements(loss="where(Y == 1, 1 - S, where(S - margin > 0, S - margin, 0))"))
+row_program(COSINE_EMBEDDING_CRITERION_GRADIENT, _elements(dS="where(Y == 1, -dloss, where(margin <= S, dloss, 0))"))

@@ -6,6 +6,8 @@ or are probabilities themselves.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from tazza.errors import NumericError
@@ -13,13 +15,18 @@ from tazza.operator import (
     FLOAT,
     Array,
     Cost,
+    Cut,
     Effects,
     GradientRequest,
+    Operands,
     OpView,
     Role,
+    RowProgram,
+    Total,
     blob,
     ends,
     kernel,
+    row_program,
     schema,
     show_dims,
     streamed,
@@ -198,13 +205,22 @@ def cross_entropy_gradient(g: GradientRequest) -> list[OperatorDef]:
     return g.emit("CrossEntropyGradient", [g.X, g.label, g.dY], [g.dX])
 
 
-@kernel(CROSS_ENTROPY)
-def cross_entropy(op: OpView, X: Array, label: Array, Y: Array) -> None:
+def check_shares(op: OpView, label: Array, rows: int) -> None:
+    """Check that labels are shares.
+
+    Raises:
+        NumericError: one is not in [0, 1].
+    """
     wrong = ~((label >= 0) & (label <= 1))
     if wrong.any():
-        row = int(wrong.reshape(Y.size, -1).any(axis=1).argmax())
+        row = int(wrong.reshape(rows, -1).any(axis=1).argmax())
         relation = f"a label of row {row} is {label[wrong][0]}, not in [0, 1]"
         raise op.error(NumericError, relation, "LabelCrossEntropy takes numbers of classes")
+
+
+@kernel(CROSS_ENTROPY)
+def cross_entropy(op: OpView, X: Array, label: Array, Y: Array) -> None:
+    check_shares(op, label, Y.size)
     shape = Y.size, X.size // max(Y.size, 1)
     logarithms = np.log(np.maximum(X.reshape(shape), PROBABILITY_MIN, dtype=X.dtype))
     Y[...] = -(label.reshape(shape) * logarithms).sum(axis=1, dtype=X.dtype)
@@ -229,3 +245,29 @@ def cross_entropy_gradient_kernel(X: Array, label: Array, dY: Array, dX: Array) 
     shape = dY.size, X.size // max(dY.size, 1)
     above = np.maximum(X.reshape(shape), PROBABILITY_MIN, dtype=X.dtype)
     dX[...] = (-dY[:, None] * label.reshape(shape) / above).reshape(dX.shape)
+
+
+def _matrix(X: TensorSpec, Y: TensorSpec) -> Cut:
+    return Cut(Y.size, X.size // max(Y.size, 1))
+
+
+def _entropies(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+    totals = {
+        "total": Total("sum", f"label * log(max(X, {PROBABILITY_MIN}))"),
+        "wrong": Total("max", "1 - logical_and(label >= 0, label <= 1)"),
+    }
+
+    def check(operands: Operands) -> None:
+        check_shares(op, operands["label"].array, len(operands["Y"].array))
+
+    return RowProgram(_matrix(specs["X"], specs["Y"]), totals, {"Y": "-total"}, wrong="wrong", check=check)
+
+
+def _entropy_slopes(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+    del op
+    each = {"dX": f"-dY * label / max(X, {PROBABILITY_MIN})"}
+    return RowProgram(_matrix(specs["X"], specs["dY"]), each=each, lies={"dY": "row"})
+
+
+row_program(CROSS_ENTROPY, _entropies)
+row_program(CROSS_ENTROPY_GRADIENT, _entropy_slopes)

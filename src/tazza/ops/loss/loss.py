@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Effects, GradientRequest, OpView, Role, blob, ends, kernel, schema
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cut,
+    Effects,
+    GradientRequest,
+    OpView,
+    Role,
+    RowProgram,
+    Total,
+    blob,
+    ends,
+    kernel,
+    row_program,
+    schema,
+)
 from tazza.ops.shape.axis import require_one_element
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
@@ -31,6 +48,14 @@ def averaged_loss_gradient(g: GradientRequest) -> list[OperatorDef]:
 @kernel(AVERAGED_LOSS)
 def averaged_loss(X: Array, loss: Array) -> None:
     loss[...] = X.mean() if X.size > 0 else 0
+
+
+def _mean(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+    del op
+    return RowProgram(Cut(1, specs["X"].size), {"total": Total("sum", "X")}, {"loss": "total / count"})
+
+
+row_program(AVERAGED_LOSS, _mean)
 
 
 AVERAGED_LOSS_GRADIENT = schema(
@@ -60,3 +85,13 @@ def averaged_loss_gradient_infer(op: OpView, X: TensorSpec, dloss: TensorSpec) -
 @kernel(AVERAGED_LOSS_GRADIENT)
 def averaged_loss_gradient_kernel(dloss: Array, dX: Array) -> None:
     np.copyto(dX, dloss.reshape(()) / max(dX.size, 1))
+
+
+def _shares(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+    del op
+    return RowProgram(
+        Cut(1, specs["dX"].size), row={"share": "dloss / count"}, each={"dX": "share"}, lies={"dloss": "one"}
+    )
+
+
+row_program(AVERAGED_LOSS_GRADIENT, _shares)

@@ -11,24 +11,31 @@ Source: Caffe2, modules/detectron.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from tazza.operator import (
     FLOAT,
     Array,
     Cost,
+    Cut,
     Effects,
     GradientRequest,
     OpView,
     Role,
+    RowProgram,
+    Total,
     arg,
     blob,
     ends,
     kernel,
+    row_program,
     schema,
     streamed,
 )
 from tazza.ops.loss.normalizer import D_LOSS, IGNORED
+from tazza.ops.loss.sigmoid_cross_entropy import SOFTPLUS
 from tazza.ops.shape.axis import require_as_many, require_one_element
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
@@ -127,3 +134,25 @@ def _factor(op: OpView, targets: Array, dtype: np.dtype[np.floating]) -> np.floa
     """Return what the sum of all losses is multiplied by."""
     counted = max(int((targets != IGNORED).sum()), LEAST) if op.normalize else 1
     return dtype.type(op.scale) / dtype.type(counted)
+
+
+COUNTED = {"counted": Total("sum", f"targets != {IGNORED}")}
+
+
+def _divisor(op: OpView) -> str:
+    return f"max(counted, {LEAST})" if op.normalize else "1"
+
+
+def _lost(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+    lost = {"lost": Total("sum", f"where(targets == {IGNORED}, 0, {SOFTPLUS} - X * targets)")}
+    return RowProgram(Cut(1, specs["X"].size), COUNTED | lost, {"loss": f"lost * scale / {_divisor(op)}"})
+
+
+def _slopes(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+    row = {"share": f"scale / {_divisor(op)} * dloss"}
+    each = {"dX": f"where(targets == {IGNORED}, 0, sigmoid(X) - targets) * share"}
+    return RowProgram(Cut(1, specs["X"].size), COUNTED, row, each, {"dloss": "one"})
+
+
+row_program(SIGMOID_CROSS_ENTROPY_LOSS, _lost)
+row_program(SIGMOID_CROSS_ENTROPY_LOSS_GRADIENT, _slopes)

@@ -16,6 +16,8 @@ Source: Girshick 2015, Fast R-CNN, section 2.3; Caffe2, modules/detectron.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from tazza.errors import ArgumentError, NumericError
@@ -23,14 +25,18 @@ from tazza.operator import (
     FLOAT,
     Array,
     Cost,
+    Cut,
     Effects,
     GradientRequest,
     OpView,
     Role,
+    RowProgram,
+    Total,
     arg,
     blob,
     ends,
     kernel,
+    row_program,
     schema,
     show_dims,
     streamed,
@@ -271,3 +277,27 @@ def _places(op: OpView, Y_hat: Array, locations: Array) -> tuple[Array, ...]:
         raise op.error(NumericError, message, "(n, c, y, x) count from 0, and a box has four channels from c on")
     n, c, y, x = found.astype(np.int64).T[..., np.newaxis]
     return n, c + np.arange(BOX), y, x
+
+
+V = "(alpha_in * (Y_hat - Y))"
+SMOOTH = f"where(abs({V}) < beta, {V} * {V} / (2 * beta), abs({V}) - beta / 2)"
+SLOPE = f"where(abs({V}) < beta, {V} / beta, ({V} > 0) - ({V} < 0))"
+
+
+def _lost(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+    del op
+    Y = specs["Y"]
+    lost = {"lost": Total("sum", f"alpha_out * {SMOOTH}")}
+    return RowProgram(Cut(1, Y.size), lost, {"loss": "lost * scale / N"}, given={"N": Y.shape[0]})
+
+
+def _slopes(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+    del op
+    Y, each = specs["Y"], {"dY_hat": f"share * {SLOPE} * alpha_in * alpha_out"}
+    return RowProgram(
+        Cut(1, Y.size), row={"share": "dloss * scale / N"}, each=each, lies={"dloss": "one"}, given={"N": Y.shape[0]}
+    )
+
+
+row_program(SMOOTH_L1_LOSS, _lost)
+row_program(SMOOTH_L1_LOSS_GRADIENT, _slopes)

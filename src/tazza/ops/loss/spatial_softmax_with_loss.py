@@ -6,6 +6,8 @@ is -1 is left out. Source: Goodfellow, Bengio, Courville 2016, section 6.2.2.3; 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
 
 from tazza.errors import NumericError
@@ -13,15 +15,20 @@ from tazza.operator import (
     FLOAT,
     Array,
     Cost,
+    Cut,
     Effects,
     GradientRequest,
+    Operands,
     OpView,
     Role,
+    RowProgram,
+    Total,
     arg,
     blob,
     ends,
     kernel,
     operator_def,
+    row_program,
     schema,
     streamed,
 )
@@ -178,3 +185,59 @@ def spatial_softmax_with_loss_gradient_kernel(
         own, places = of_label(label, P)
         np.put_along_axis(dX, places, own[:, None] - 1, axis=1)
     dX *= (each * factor)[:, None]
+
+
+BAD = f"logical_and(label != {IGNORED}, logical_or(label < 0, label >= count))"
+
+
+def _weight(op: OpView) -> str:
+    """Return the text of what a place counts."""
+    return f"where(label == {IGNORED}, 0, {'weights' if op.has_input('weights') else '1'})"
+
+
+def _rows(op: OpView, X: TensorSpec) -> tuple[Cut, Callable[[Operands], None]]:
+    """Return the cut of X into classes, and what looks for a wrong label."""
+    N, C, H, W = X.shape
+
+    def check(operands: Operands) -> None:
+        check_labels(op, operands["label"].array.reshape(N, H, W), C)
+
+    return Cut(N, C, H * W), check
+
+
+def _softmax_rows(op: OpView, specs: Mapping[str, TensorSpec]) -> tuple[RowProgram, ...]:
+    """Shares of classes, and how far the label's is from the largest; then the sum of all losses."""
+    cut, check = _rows(op, specs["X"])
+    totals = {
+        "most": Total("max", "X"),
+        "powers": Total("sum", "exp(X - most)"),
+        "own": Total("sum", "where(index == label, X, 0)"),
+    }
+    row = {"gap": "own - most", "share": "1 / powers", "bad": BAD}
+    each, lies = {"P": "exp(X - most) / powers"}, {"label": "row"}
+    places = {
+        "lost": Total("sum", f"{_weight(op)} * -log(max(exp(gap) * share, {PROBABILITY_MIN}))"),
+        "counted": Total("sum", _weight(op)),
+    }
+    return (
+        RowProgram(cut, totals, row, each, lies, wrong="bad", check=check, keeps=("gap", "share")),
+        RowProgram(Cut(1, cut.before * cut.behind), places, {"loss": "where(counted == 0, 0, lost / counted)"}),
+    )
+
+
+def _gradient_rows(op: OpView, specs: Mapping[str, TensorSpec]) -> tuple[RowProgram, ...]:
+    """What all places count; then elements."""
+    cut, check = _rows(op, specs["P"])
+    counted = {"counted": Total("sum", _weight(op))}
+    factor = {"factor": "scale * dloss / where(counted > 0, counted, 1)"}
+    row = {"each": f"{_weight(op)} * factor", "bad": BAD}
+    lies = {"label": "row", "weights": "row", "factor": "one"}
+    each = {"dX": "where(index == label, P - 1, P) * each"}
+    return (
+        RowProgram(Cut(1, cut.before * cut.behind), counted, factor, lies={"dloss": "one"}, keeps=("factor",)),
+        RowProgram(cut, row=row, each=each, lies=lies, wrong="bad", check=check),
+    )
+
+
+row_program(SPATIAL_SOFTMAX_WITH_LOSS, _softmax_rows)
+row_program(SPATIAL_SOFTMAX_WITH_LOSS_GRADIENT, _gradient_rows)

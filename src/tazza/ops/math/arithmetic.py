@@ -5,7 +5,7 @@ C has the joint shape of A and B, see `ops.broadcast`. Gradients are summed over
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,16 +14,21 @@ from tazza.errors import NumericError
 from tazza.operator import (
     Array,
     Cost,
+    Cut,
+    Dims,
     Effects,
     GradientRequest,
     OpSchema,
     OpView,
     Role,
+    RowProgram,
+    Total,
     blob,
     ends,
     family,
     formula,
     kernel,
+    row_program,
     schema,
     show_dims,
 )
@@ -163,16 +168,43 @@ def binaries(type: str, row: Binary) -> OpSchema:
     return made
 
 
+def spread_axes(op: OpView, whole: TensorSpec, part: TensorSpec) -> list[int]:
+    """Return the axes of a whole along which a part of it is broadcast, as B is along those of A."""
+    dims = under(op, whole.shape, part.shape) if op.broadcast else part.shape
+    return _other_axes(whole, dims)
+
+
+def _other_axes(whole: TensorSpec, dims: Dims) -> list[int]:
+    laid = (1,) * (len(whole.shape) - len(dims)) + tuple(dims)
+    return [axis for axis, extents in enumerate(zip(laid, whole.shape, strict=True)) if len({*extents}) > 1]
+
+
+def gradient_rows(op: OpView, specs: Mapping[str, TensorSpec], dA: str, dB: str) -> RowProgram | str:
+    """Return what becomes of rows along which B is broadcast, by the texts of both gradients."""
+    dC, B = specs["dC"], specs["dB"]
+    if specs["dA"].size != dC.size:
+        return "A is broadcast"
+    if B.size == dC.size:
+        return RowProgram(Cut(1, dC.size), each={"dA": dA, "dB": dB})
+    cut = Cut.of(dC.shape, spread_axes(op, dC, B))
+    if isinstance(cut, str):
+        return cut
+    return RowProgram(cut, {"dB": Total("sum", dB)}, each={"dA": dA}, lies={"B": "row"})
+
+
 @dataclass(frozen=True, slots=True)
 class BinaryGradient:
     """What tells one gradient operator from another.
 
     `compute(dC, A, B)` gives the gradients in the shape of C, or views of what it is given; `flops` an element of C.
+    `dA` and `dB` are the same as texts.
     """
 
     doc: str
     flops: int
     compute: Callable[[Array, Array, Array], tuple[Array, Array]]
+    dA: str
+    dB: str
     example: str
 
 
@@ -182,6 +214,8 @@ class BinaryGradient:
             "dA = dC, dB = dC.",
             0,
             lambda dC, A, B: (dC, dC),
+            "dC",
+            "dC",
             """
             >>> run("AddGradient", [[1, 2], [3, 4]], [[0, 0], [0, 0]], [0, 0])[1]
             array([4, 6], dtype=int32)
@@ -191,6 +225,8 @@ class BinaryGradient:
             "dA = dC, dB = -dC.",
             1,
             lambda dC, A, B: (dC, -dC),
+            "dC",
+            "-dC",
             """
             >>> run("SubGradient", [[1, 2], [3, 4]], [[0, 0], [0, 0]], [0, 0])[1]
             array([-4, -6], dtype=int32)
@@ -200,6 +236,8 @@ class BinaryGradient:
             "dA = dC * B, dB = dC * A.",
             2,
             lambda dC, A, B: (dC * B, dC * A),
+            "dC * B",
+            "dC * A",
             """
             >>> run("MulGradient", [[1, 2], [3, 4]], [[5, 6], [7, 8]], [10, 20])[1]
             array([26, 44], dtype=int32)
@@ -237,6 +275,7 @@ def binary_gradients(type: str, row: BinaryGradient) -> OpSchema:
         np.copyto(dA, sums[0])  # only now, since dA or dB may be dC
         np.copyto(dB, sums[1])
 
+    row_program(made, lambda op, specs: gradient_rows(op, specs, row.dA, row.dB))
     return made
 
 
@@ -297,6 +336,9 @@ def div_gradient_kernel(op: OpView, dC: Array, A: Array | None, B: Array, C: Arr
     np.copyto(dB, sums[1])
 
 
+row_program(DIV_GRADIENT, lambda op, specs: gradient_rows(op, specs, "dC / B", "-dC * C / B"))
+
+
 SUM_REDUCE_LIKE = schema(
     "SumReduceLike",
     "C = sum of A over what would be broadcast if B lay under it; C has the shape of B, whose values do not matter.",
@@ -334,6 +376,15 @@ def sum_reduce_like_cost(op: OpView, A: TensorSpec, B: TensorSpec, C: TensorSpec
 def sum_reduce_like(op: OpView, A: Array, B: Array, C: Array) -> None:
     dims = under(op, A.shape, B.shape)
     np.copyto(C, summed(A, [extent for extent in dims if extent is not None], B))
+
+
+def _reduced_rows(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+    A = specs["A"]
+    cut = Cut.of(A.shape, _other_axes(A, under(op, A.shape, specs["C"].shape)))
+    return cut if isinstance(cut, str) else RowProgram(cut, {"C": Total("sum", "A")})
+
+
+row_program(SUM_REDUCE_LIKE, _reduced_rows)
 
 
 def quotient(op: OpView, a: Array, b: Array) -> Array:

@@ -16,6 +16,7 @@ from tazza.operator import (
     arg,
     blob,
     ends,
+    formula,
     kernel,
     schema,
     streamed,
@@ -96,3 +97,8 @@ def logit_gradient_kernel(op: OpView, X: Array, dY: Array, dX: Array) -> None:
     outside = (X < low) | (X > high)
     with np.errstate(divide="ignore", invalid="ignore"):
         dX[...] = np.where(outside, 0, dY / (X * (1 - X)))
+
+
+INSIDE = "min(max(X, eps), 1 - eps)"
+formula(LOGIT, Y=f"log({INSIDE} / (1 - {INSIDE}))")
+formula(LOGIT_GRADIENT, dX="where(X < eps, 0, where(X > 1 - eps, 0, dY / (X * (1 - X))))")

@@ -107,3 +107,11 @@ def mean_gradient_kernel(dY: Array, dX: tuple[Array, ...]) -> None:
     shared = dY * dY.dtype.type(share(len(dX)))
     for dx in dX:
         dx[...] = shared
+
+
+def _shares(op: OpView) -> dict[str, str]:
+    count = len(op.output_letters)
+    return {f"dX{i}": f"dY * {float(share(count))}" for i in range(count)}
+
+
+formula(MEAN_GRADIENT, _shares)

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import Array, Effects, OpView, arg, blob, forbidden, formula, kernel, not_written, schema
+from tazza.operator import (
+    Array,
+    Effects,
+    OpView,
+    arg,
+    blob,
+    forbidden,
+    formula,
+    kernel,
+    not_written,
+    schema,
+)
 from tazza.ops.math.elementwise import formula_cost
 from tazza.ops.math.mean import REAL
 from tazza.tensor import DataType, TensorSpec
@@ -55,3 +66,6 @@ def is_nan(X: Array, Y: Array) -> None:
 @kernel(REPLACE_NAN)
 def replace_nan(op: OpView, X: Array, Y: Array) -> None:
     Y[...] = np.where(np.isnan(X), np.float32(op.value), X)
+
+
+formula(IS_NAN, Y="isnan(X)")

@@ -16,6 +16,7 @@ from tazza.operator import (
     Role,
     blob,
     ends,
+    formula,
     kernel,
     schema,
     streamed,
@@ -115,3 +116,6 @@ def square_root_divide(op: OpView, X: Array, scale: Array, Y: Array) -> None:
         raise op.error(NumericError, f"scale[{n}] is {scale[n]}, it has no square root")
     factors = 1 / np.sqrt(np.where(scale == 0, 1, scale).astype(X.dtype))
     np.multiply(X, factors.reshape(-1, *(1,) * (X.ndim - 1)), out=Y)
+
+
+formula(CBRT_GRADIENT, dX="dY / (3 * Y * Y)")

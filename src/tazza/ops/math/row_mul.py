@@ -7,19 +7,26 @@ Source: Caffe2.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
 import numpy as np
 
 from tazza.operator import (
     FLOAT,
     Array,
     Cost,
+    Cut,
     Effects,
     GradientRequest,
     OpView,
     Role,
+    RowProgram,
+    Total,
     blob,
     kernel,
     not_written,
+    row_program,
     schema,
     show_dims,
     streamed,
@@ -94,3 +101,21 @@ def reduce_tail_sum_cost(op: OpView, X: TensorSpec, Y: TensorSpec) -> Cost:
 @kernel(REDUCE_TAIL_SUM)
 def reduce_tail_sum(X: Array, Y: Array) -> None:
     Y[...] = X.sum(axis=tuple(range(1, X.ndim)))
+
+
+def _rows(X: TensorSpec) -> Cut:
+    return Cut(X.shape[0], math.prod(X.shape[1:]))
+
+
+def _scaled(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+    del op
+    return RowProgram(_rows(specs["X"]), each={"Y": "X * w"}, lies={"w": "row"})
+
+
+def _summed(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+    del op
+    return RowProgram(_rows(specs["X"]), {"Y": Total("sum", "X")})
+
+
+row_program(ROW_MUL, _scaled)
+row_program(REDUCE_TAIL_SUM, _summed)

@@ -1,7 +1,6 @@
 """Circular and hyperbolic functions: Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh. All blobs have one shape S.
 
-Angles are radians. The gradients of all are dX = dY times a slope that follows from X. The language of formulas has no
-arc functions, so these have no formula.
+Angles are radians. The gradients of all are dX = dY times a slope that follows from X.
 """
 
 from __future__ import annotations
@@ -14,11 +13,9 @@ import numpy as np
 from tazza.operator import (
     FLOAT,
     Array,
-    Cost,
     Effects,
     GradientRequest,
     OpSchema,
-    OpView,
     blob,
     ends,
     family,
@@ -29,18 +26,14 @@ from tazza.operator import (
 )
 from tazza.ops.math.elementwise import formula_cost
 from tazza.proto import OperatorDef
-from tazza.tensor import TensorSpec
-
-ARC_FLOPS = 25
-"""Operations of an arc function or the like, where no formula says it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A function of X: in words, as a text in the language of formulas (None: it has none), and in NumPy."""
+    """A function of X: in words, as a text in the language of formulas, and in NumPy."""
 
     words: str
-    text: str | None
+    text: str
     compute: Callable[[Array], Array]
 
 
@@ -53,11 +46,6 @@ class Curve:
     value_at_0: str
     twice_slope_at_0: str
     dY_first: bool = False
-
-
-def _arc_cost(op: OpView, X: TensorSpec, Y: TensorSpec) -> Cost:
-    del op
-    return Cost(ARC_FLOPS * X.size, X.nbytes, Y.nbytes)
 
 
 @family(
@@ -81,19 +69,19 @@ def _arc_cost(op: OpView, X: TensorSpec, Y: TensorSpec) -> Cost:
             twice_slope_at_0="2.",
         ),
         "Asin": Curve(
-            Rule("the angle in [-pi/2, pi/2] whose sine is X; NaN beyond -1 and 1", None, np.arcsin),
+            Rule("the angle in [-pi/2, pi/2] whose sine is X; NaN beyond -1 and 1", "asin(X)", np.arcsin),
             Rule("1 / sqrt(1 - X^2)", "rsqrt(1 - square(X))", lambda X: 1 / np.sqrt(1 - X * X)),
             value_at_0="0.",
             twice_slope_at_0="2.",
         ),
         "Acos": Curve(
-            Rule("the angle in [0, pi] whose cosine is X; NaN beyond -1 and 1", None, np.arccos),
+            Rule("the angle in [0, pi] whose cosine is X; NaN beyond -1 and 1", "acos(X)", np.arccos),
             Rule("-1 / sqrt(1 - X^2)", "-rsqrt(1 - square(X))", lambda X: -1 / np.sqrt(1 - X * X)),
             value_at_0="1.5707964",
             twice_slope_at_0="-2.",
         ),
         "Atan": Curve(
-            Rule("the angle in (-pi/2, pi/2) whose tangent is X", None, np.arctan),
+            Rule("the angle in (-pi/2, pi/2) whose tangent is X", "atan(X)", np.arctan),
             Rule("1 / (1 + X^2)", "1 / (1 + square(X))", lambda X: 1 / (1 + X * X)),
             value_at_0="0.",
             twice_slope_at_0="2.",
@@ -128,11 +116,8 @@ def curves(type: str, row: Curve) -> OpSchema:
         array([{row.value_at_0}], dtype=float32)
         """,
     )
-    if row.value.text is None:
-        made.cost(_arc_cost)
-    else:
-        formula(made, Y=row.value.text)
-        made.cost(formula_cost)
+    formula(made, Y=row.value.text)
+    made.cost(formula_cost)
 
     @made.gradient
     def curve_gradient(g: GradientRequest) -> list[OperatorDef]:
@@ -161,9 +146,8 @@ def curve_gradients(type: str, row: Curve) -> OpSchema:
         array([{row.twice_slope_at_0}], dtype=float32)
         """,
     )
-    if row.slope.text is not None:
-        formula(made, dX=f"dY * ({row.slope.text})")
-        made.cost(formula_cost)
+    formula(made, dX=f"dY * ({row.slope.text})")
+    made.cost(formula_cost)
 
     @kernel(made)
     def curve_gradient_kernel(X: Array, dY: Array, dX: Array) -> None:

@@ -6,6 +6,7 @@ it always does in Conditional.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -13,9 +14,11 @@ import numpy as np
 from tazza.operator import (
     Array,
     Cost,
+    Cut,
     Effects,
     OpView,
     Role,
+    RowProgram,
     Spec,
     arg,
     blob,
@@ -23,6 +26,7 @@ from tazza.operator import (
     forbidden,
     formula,
     kernel,
+    row_program,
     schema,
     show_dims,
 )
@@ -113,3 +117,12 @@ CONDITIONAL.batched("C", "X", "Y")
 @kernel(CONDITIONAL)
 def conditional(C: Array, X: Array, Y: Array, Z: Array) -> None:
     Z[...] = np.where(C.reshape(-1, *(1,) * (X.ndim - 1)), X, Y)
+
+
+def _picked(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+    del op
+    X = specs["X"]
+    return RowProgram(Cut(X.shape[0], math.prod(X.shape[1:])), each={"Z": "where(C, X, Y)"}, lies={"C": "row"})
+
+
+row_program(CONDITIONAL, _picked)

@@ -5,6 +5,8 @@ X, Y, dY and dX have one shape: (N, C, S...), with NHWC (N, S..., C); scale and 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from tazza.errors import SchemaError
@@ -16,15 +18,27 @@ from tazza.operator import (
     GradientRequest,
     OpView,
     Role,
+    RowProgram,
+    Total,
     arg,
     blob,
     ends,
     formula,
     kernel,
+    row_program,
     schema,
     show_dims,
 )
-from tazza.ops.nn.channel import ORDER, align_vectors, along, beside_channels, channel_count, require_channels
+from tazza.ops.nn.channel import (
+    ORDER,
+    align_vectors,
+    along,
+    beside_channels,
+    channel_count,
+    channel_cut,
+    channels_last,
+    require_channels,
+)
 from tazza.ops.nn.window import channels_first
 from tazza.ops.shape.axis import shapes_agree
 from tazza.proto import OperatorDef
@@ -143,3 +157,14 @@ def affine_channel_gradient_kernel(
         dscale[...] = (dy * channels_first(op.order, X)).sum(axis=sums, dtype=np.float64).reshape(dscale.shape)
         dbias[...] = dy.sum(axis=sums, dtype=np.float64).reshape(dbias.shape)
     np.multiply(dy, along(scale, dy), out=dx)
+
+
+def _gradients(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+    cut = channel_cut(specs["dY"], last=channels_last(op))
+    if isinstance(cut, str):
+        return cut
+    sums = {"dscale": Total("sum", "dY * X"), "dbias": Total("sum", "dY")} if op.is_learnable else {}
+    return RowProgram(cut, sums, each={"dX": "dY * scale"}, lies={"scale": "row"})
+
+
+row_program(AFFINE_CHANNEL_GRADIENT, _gradients)

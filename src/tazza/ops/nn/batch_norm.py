@@ -10,6 +10,8 @@ pair. The variance that normalizes is biased (divided by n), the one that the ru
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from tazza.errors import ArgumentError, SchemaError
@@ -17,14 +19,18 @@ from tazza.operator import (
     FLOAT,
     Array,
     Cost,
+    Cut,
     Effects,
     GradientRequest,
     OpView,
     Role,
+    RowProgram,
+    Total,
     arg,
     blob,
     ends,
     kernel,
+    row_program,
     schema,
     together,
 )
@@ -297,3 +303,56 @@ def _check_numbers(op: OpView) -> None:
             f"{len(op.input_letters)} inputs with num_batches = {op.num_batches}, it takes 7",
             "add the sums over all batches",
         )
+
+
+CENTRED = {
+    "total": Total("sum", "X"),
+    "rest": Total("sum", "X - mu"),
+    "squares": Total("sum", "square(X - mu)"),
+}
+STATED = {"mu": "mean", "inverse": "1 / sqrt(var + epsilon)"}
+SEEN = {
+    "mu": "total / count",
+    "variance": "(squares - rest * rest / count) / count",
+    "inverse": "1 / sqrt(variance + epsilon)",
+    "running_mean": "momentum * mean + (1 - momentum) * mu",
+    "running_var": "momentum * var + (1 - momentum) * variance * (count / (count - 1))",
+    "saved_mean": "mu",
+    "saved_inv_std": "inverse",
+}
+"""Numbers of a channel: those that are stated, and those of a batch."""
+
+
+def _channel_cut(op: OpView, X: TensorSpec) -> Cut | str:
+    if op.num_batches > 1:
+        return "it takes the statistics of one batch"
+    channels = len(X.shape) - 1 if op.order == "NHWC" else 1
+    return Cut.of(X.shape, [axis for axis in range(len(X.shape)) if axis != channels])
+
+
+def _normalized(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+    cut = _channel_cut(op, specs["X"])
+    if isinstance(cut, str):
+        return cut
+    if specs["X"].size == 0:
+        return "there is no image"
+    row = {**(STATED if op.is_test else SEEN), "slope": "scale * inverse"}
+    each = {"Y": "(X - mu) * slope + bias"}
+    return RowProgram(
+        cut, {} if op.is_test else CENTRED, row, each, dict.fromkeys(("scale", "bias", "mean", "var"), "row")
+    )
+
+
+def _gradients(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+    cut = _channel_cut(op, specs["X"])
+    if isinstance(cut, str):
+        return cut
+    totals = {"dots": Total("sum", "dY * (X - mean)"), "dbias": Total("sum", "dY")}
+    row = {"inverse": "1 / sqrt(inv_std + epsilon)" if op.is_test else "inv_std", "dscale": "dots * inverse"}
+    row |= {"slope": "scale * inverse", "share": "dbias / count", "along": "dscale * inverse / count"}
+    each = {"dX": "dY * slope" if op.is_test else "slope * (dY - share - (X - mean) * along)"}
+    return RowProgram(cut, totals, row, each, dict.fromkeys(("scale", "mean", "inv_std"), "row"))
+
+
+row_program(SPATIAL_BN, _normalized, as_it_lies=True)
+row_program(SPATIAL_BN_GRADIENT, _gradients, as_it_lies=True)

@@ -10,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from tazza.operator import Array, OpView, Spec, arg, show_dims
+from tazza.operator import (
+    Array,
+    Cut,
+    OpView,
+    Spec,
+    arg,
+    show_dims,
+)
 from tazza.ops.shape.axis import agree, product
 from tazza.tensor import TensorSpec
 
@@ -55,6 +62,12 @@ def align_vectors(op: OpView, specs: Mapping[str, Spec]) -> dict[str, tuple[int,
     tail = () if channels_last(op) else (1,) * (len(X.shape) - 2)
     vectors = {letter: cast("TensorSpec", spec) for letter, spec in specs.items() if letter != "X"}
     return {letter: (spec.size, *tail) for letter, spec in vectors.items()}
+
+
+def channel_cut(X: TensorSpec, *, last: bool) -> Cut | str:
+    """Return the cut whose rows are the channels of X, which stand in axis 1, or in the last one."""
+    channels = len(X.shape) - 1 if last else 1
+    return Cut.of(X.shape, [axis for axis in range(len(X.shape)) if axis != channels])
 
 
 def beside_channels(x: Array) -> tuple[int, ...]:

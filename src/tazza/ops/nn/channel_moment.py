@@ -8,7 +8,7 @@ Source: Caffe2.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,16 +23,27 @@ from tazza.operator import (
     OpSchema,
     OpView,
     Role,
+    RowProgram,
+    Total,
     blob,
     ends,
     family,
     forbidden,
     kernel,
+    row_program,
     schema,
     show_dims,
     streamed,
 )
-from tazza.ops.nn.channel import ORDER, along, beside_channels, channel_count, require_channels
+from tazza.ops.nn.channel import (
+    ORDER,
+    along,
+    beside_channels,
+    channel_count,
+    channel_cut,
+    channels_last,
+    require_channels,
+)
 from tazza.ops.nn.window import channels_first
 from tazza.ops.reduce.moment import mean_over
 from tazza.ops.shape.axis import require_as_many
@@ -62,6 +73,9 @@ def powers_infer(op: OpView, X: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
 def powers_cost(op: OpView, X: TensorSpec, first: TensorSpec, second: TensorSpec) -> Cost:
     del op
     return streamed((X,), (first, second), flops=3 * X.size)
+
+
+POWERS = {"sum": Total("sum", "X"), "squares": Total("sum", "X * X")}
 
 
 @family(
@@ -98,6 +112,14 @@ def channel_powers(type: str, row: Powers) -> OpSchema:
         first[...] = row.over(x, beside_channels(x)).reshape(-1)
         second[...] = row.over(x * x, beside_channels(x)).reshape(-1)
 
+    def rows(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+        cut = channel_cut(specs["X"], last=channels_last(op))
+        if isinstance(cut, str):
+            return cut
+        share = "" if row.over is _sum_over else " / count"
+        return RowProgram(cut, POWERS, {"first": f"sum{share}", "second": f"squares{share}"})
+
+    row_program(made, rows)
     return made
 
 
@@ -202,3 +224,24 @@ def channel_backprop_stats(X: Array, mean: Array, inv_std: Array, dY: Array, dsc
     z = (X - along(mean, X)).astype(np.float64) * along(inv_std, X)
     dscale[...] = _sum_over(dy * z, axes)
     dbias[...] = _sum_over(dy, axes)
+
+
+def _moments_back(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+    cut = channel_cut(specs["X"], last=channels_last(op))
+    if isinstance(cut, str):
+        return cut
+    row = {"share": "dfirst / count", "slope": "2 * dsecond / count"}
+    return RowProgram(cut, row=row, each={"dX": "share + X * slope"}, lies={"dfirst": "row", "dsecond": "row"})
+
+
+def _backprop(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+    del op
+    cut = channel_cut(specs["X"], last=False)
+    if isinstance(cut, str):
+        return cut
+    totals = {"scaled": Total("sum", "dY * (X - mean)"), "dbias": Total("sum", "dY")}
+    return RowProgram(cut, totals, {"dscale": "scaled * inv_std"}, lies={"mean": "row", "inv_std": "row"})
+
+
+row_program(BATCH_MOMENTS_GRADIENT, _moments_back)
+row_program(CHANNEL_BACKPROP_STATS, _backprop)

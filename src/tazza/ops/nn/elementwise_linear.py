@@ -9,16 +9,20 @@ from tazza.operator import (
     FLOAT,
     Array,
     Cost,
+    Cut,
     Effects,
     GradientRequest,
     OpView,
     Role,
+    RowProgram,
     Spec,
+    Total,
     arg,
     blob,
     ends,
     formula,
     kernel,
+    row_program,
     schema,
 )
 from tazza.ops.shape.axis import agree, cut, matrix, product, require_as_many
@@ -133,3 +137,12 @@ def elementwise_linear_gradient_kernel(
     matrix(op, "axis", dX)[...] = w * dy
     dw[...] = (dy * x).sum(axis=0)
     db[...] = dy.sum(axis=0)
+
+
+def _gradients(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+    D = specs["w"].size
+    sums = {"dw": Total("sum", "dY * X"), "db": Total("sum", "dY")}
+    return RowProgram(Cut(1, specs["X"].size // max(D, 1), D), sums, each={"dX": "w * dY"}, lies={"w": "row"})
+
+
+row_program(ELEMENTWISE_LINEAR_GRADIENT, _gradients)

@@ -6,6 +6,9 @@ with NHWC (N, S..., C); gamma and beta have C elements, mean and inv_std are (N,
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
 import numpy as np
 
 from tazza.errors import SchemaError
@@ -13,21 +16,25 @@ from tazza.operator import (
     FLOAT,
     Array,
     Cost,
+    Cut,
     Effects,
     GradientRequest,
     OpView,
     Role,
+    RowProgram,
+    Total,
     arg,
     blob,
     ends,
     kernel,
+    row_program,
     schema,
     show_dims,
     together,
 )
-from tazza.ops.nn.channel import ORDER, channel_count, require_channels
+from tazza.ops.nn.channel import ORDER, channel_count, channels_last, require_channels
 from tazza.ops.nn.window import channels_first
-from tazza.ops.reduce.moment import moments, normalization_gradient
+from tazza.ops.reduce.moment import MOMENT_TOTALS, moments, normalization_gradient
 from tazza.ops.shape.axis import agree, product, shapes_agree
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
@@ -224,3 +231,57 @@ def _check(op: OpView, X: TensorSpec, gamma: TensorSpec, beta: TensorSpec) -> Te
     op.require(C is None or C % op.group == 0, relation, "set group to a divisor of C")
     require_channels(op, C, gamma=gamma, beta=beta)
     return TensorSpec((None if X.dims is None else X.dims[0], op.group), X.dtype)
+
+
+SAVED = {"mean": "total / count", "inv_std": "1 / sqrt((squares - rest * rest / count) / count + epsilon)"}
+"""What is kept of a row X, from the totals of `MOMENT_TOTALS`."""
+
+
+def _refused(op: OpView, X: TensorSpec) -> str | None:
+    if channels_last(op) and len(X.shape) > 2:
+        return "the elements of a group do not lie side by side"
+    return None
+
+
+def _normalized(op: OpView, specs: Mapping[str, TensorSpec]) -> tuple[RowProgram, ...] | str:
+    X, reason = specs["X"], _refused(op, specs["X"])
+    if reason is not None:
+        return reason
+    N, C, S = X.shape[0], X.shape[1], math.prod(X.shape[2:])
+    share: int = C // op.group
+    keeps = () if op.has_output("inv_std") else ("mean", "inv_std")
+    each = {"Y": "(X - mean) * (inv_std * gamma) + beta"}
+    return (
+        RowProgram(Cut(N * op.group, share * S), MOMENT_TOTALS, SAVED, keeps=keeps),
+        RowProgram(Cut(N * C, S), each=each, picks={"mean": share, "inv_std": share, "gamma": 1, "beta": 1}),
+    )
+
+
+def _gradients(op: OpView, specs: Mapping[str, TensorSpec]) -> tuple[RowProgram, ...] | str:
+    """Sums over each channel of each image; of these over images, and over channels of a group; then elements."""
+    X, reason = specs["X"], _refused(op, specs["X"])
+    if reason is not None:
+        return reason
+    N, C, S = X.shape[0], X.shape[1], math.prod(X.shape[2:])
+    share: int = C // op.group
+    groups = {"mean": share, "inv_std": share}
+    sums = {"dots": Total("sum", "dY * (X - mean)"), "sums": Total("sum", "dY")}
+    along = {"dot_mean": Total("sum", "gamma * of_z"), "sum_mean": Total("sum", "gamma * sums")}
+    row = {"slope": "inv_std * dot_mean / n", "share": "sum_mean / n"}
+    each = {"dX": "inv_std * (dY * gamma - share - (X - mean) * slope)"}
+    return (
+        RowProgram(Cut(N * C, S), sums, {"of_z": "dots * inv_std"}, picks=groups, keeps=("of_z", "sums")),
+        RowProgram(Cut(1, N, C), {"dgamma": Total("sum", "of_z"), "dbeta": Total("sum", "sums")}),
+        RowProgram(Cut(N * op.group, share), along, lies={"gamma": "repeated"}, keeps=("dot_mean", "sum_mean")),
+        RowProgram(
+            Cut(N * C, S),
+            row=row,
+            each=each,
+            picks={**groups, "dot_mean": share, "sum_mean": share, "gamma": 1},
+            given={"n": float(share * S)},
+        ),
+    )
+
+
+row_program(GROUP_NORM, _normalized)
+row_program(GROUP_NORM_GRADIENT, _gradients)

@@ -10,6 +10,8 @@ Source: Caffe2, modules/detectron.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from tazza.operator import (
@@ -17,13 +19,17 @@ from tazza.operator import (
     ArgSpec,
     Array,
     Cost,
+    Cut,
     Effects,
     GradientRequest,
     OpView,
+    RowProgram,
+    Total,
     arg,
     blob,
     ends,
     kernel,
+    row_program,
     schema,
     show_dims,
     streamed,
@@ -128,3 +134,23 @@ def group_spatial_softmax_gradient_cost(op: OpView, Y: TensorSpec, dY: TensorSpe
 def group_spatial_softmax_gradient_kernel(op: OpView, Y: Array, dY: Array, dX: Array) -> None:
     y, dy = in_groups(op, Y), in_groups(op, dY)
     dX[...] = (y * (dy - (y * dy).sum(axis=2, keepdims=True))).reshape(dX.shape)
+
+
+def _groups(op: OpView, X: TensorSpec) -> Cut:
+    N, C, H, W = X.shape
+    K: int = op.num_classes
+    return Cut(N * C // K, K, H * W)
+
+
+def _softmax(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+    totals = {"most": Total("max", "X"), "powers": Total("sum", "exp(X - most)")}
+    return RowProgram(_groups(op, specs["X"]), totals, each={"Y": "exp(X - most) / powers"})
+
+
+def _softmax_back(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+    dots = {"dots": Total("sum", "Y * dY")}
+    return RowProgram(_groups(op, specs["Y"]), dots, each={"dX": "Y * (dY - dots)"})
+
+
+row_program(GROUP_SPATIAL_SOFTMAX, _softmax)
+row_program(GROUP_SPATIAL_SOFTMAX_GRADIENT, _softmax_back)

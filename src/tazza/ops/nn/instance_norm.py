@@ -6,26 +6,34 @@ bias have C elements, mean and inv_std are (N, C).
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
 import numpy as np
 
 from tazza.operator import (
     FLOAT,
     Array,
     Cost,
+    Cut,
     Effects,
     GradientRequest,
     OpView,
     Role,
+    RowProgram,
+    Total,
     arg,
     blob,
     ends,
     kernel,
+    row_program,
     schema,
     show_dims,
 )
-from tazza.ops.nn.channel import ORDER, along, beside_channels, channel_count, require_channels
+from tazza.ops.nn.channel import ORDER, along, beside_channels, channel_count, channels_last, require_channels
+from tazza.ops.nn.group_norm import SAVED
 from tazza.ops.nn.window import channels_first
-from tazza.ops.reduce.moment import moments, normalization_gradient
+from tazza.ops.reduce.moment import MOMENT_TOTALS, moments, normalization_gradient
 from tazza.ops.shape.axis import agree, product, shapes_agree
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
@@ -205,3 +213,42 @@ def _check(op: OpView, X: TensorSpec, scale: TensorSpec, bias: TensorSpec) -> Te
     C = channel_count(op, "X", X.dims)
     require_channels(op, C, scale=scale, bias=bias)
     return TensorSpec((None if X.dims is None else X.dims[0], C), X.dtype)
+
+
+def _channels(op: OpView, X: TensorSpec) -> tuple[int, int, int] | str:
+    """Return N, C and S of images whose channels lie one behind the other."""
+    if channels_last(op) and len(X.shape) > 2:
+        return "the elements of a channel do not lie side by side"
+    return X.shape[0], X.shape[1], math.prod(X.shape[2:])
+
+
+def _normalized(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+    found = _channels(op, specs["X"])
+    if isinstance(found, str):
+        return found
+    N, C, S = found
+    each = {"Y": "(X - mean) * (inv_std * scale) + bias"}
+    return RowProgram(Cut(N * C, S), MOMENT_TOTALS, SAVED, each, picks={"scale": 1, "bias": 1})
+
+
+def _gradients(op: OpView, specs: Mapping[str, TensorSpec]) -> tuple[RowProgram, ...] | str:
+    """Elements, and sums over each channel of each image; then sums of these over images."""
+    found = _channels(op, specs["X"])
+    if isinstance(found, str):
+        return found
+    N, C, S = found
+    given = [letter for letter in SAVED if letter in specs]
+    again = {letter: text for letter, text in SAVED.items() if letter not in given}
+    totals = {**(MOMENT_TOTALS if again else {}), "dots": Total("sum", "dY * (X - mean)"), "sums": Total("sum", "dY")}
+    row = {**again, "of_z": "dots * inv_std", "slope": "inv_std * of_z / count"}
+    each = {"dX": "inv_std * scale * (dY - sums / count - (X - mean) * slope)"}
+    return (
+        RowProgram(
+            Cut(N * C, S), totals, row, each, dict.fromkeys(given, "row"), picks={"scale": 1}, keeps=("of_z", "sums")
+        ),
+        RowProgram(Cut(1, N, C), {"dscale": Total("sum", "of_z"), "dbias": Total("sum", "sums")}),
+    )
+
+
+row_program(INSTANCE_NORM, _normalized)
+row_program(INSTANCE_NORM_GRADIENT, _gradients)

@@ -17,12 +17,30 @@ Source: McMahan et al. 2013, "Ad Click Prediction: a View from the Trenches", al
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from tazza.errors import ArgumentError
-from tazza.operator import FLOAT, Array, Cost, Effects, OpSchema, OpView, Role, arg, blob, family, kernel, schema
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    Cut,
+    Effects,
+    OpSchema,
+    OpView,
+    Role,
+    RowProgram,
+    Total,
+    arg,
+    blob,
+    family,
+    kernel,
+    row_program,
+    schema,
+)
 from tazza.ops.optimizer.rows import INDICES, carried, occurrences, require_rows
 from tazza.ops.optimizer.update import NO_GRADIENT
 from tazza.ops.shape.axis import agree, product, require_as_many, require_one_element
@@ -182,3 +200,30 @@ def sparse_ftrl(
         own, both = np.empty_like(rows[places]), np.empty((len(picked), *pairs.shape[1:]), np.float32)
         ftrl(op, weights[picked], pairs[picked], rows[places], alpha, own, both)
         weights[picked], pairs[picked] = own, both
+
+
+PAIRS = {"nz": ("n", "z"), "nz_next": ("n_next", "z_next")}
+
+
+def _moved_rows(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+    if op.has_input("alpha"):
+        return "alpha is an input"
+    rate = f"({float(np.float32(op.alpha))})"
+    n = "(n + dW * dW)"
+    z = f"(z + dW - (sqrt({n}) - sqrt(n)) / {rate} * W)"
+    divisor = f"((beta + sqrt({n})) / {rate} + lambda2)"
+    each = {"n_next": n, "z_next": z}
+    W = specs["W"]
+    if op.type == "GFtrl":
+        R = W.shape[0]
+        totals = {"squares": Total("sum", f"square({z})")}
+        row = {"length": "sqrt(squares)", "least": "lambda1 * sqrt(count)"}
+        row |= {"share": "where(length > least, 1 - least / length, 0)"}
+        each |= {"W_next": f"-({z} * share) / {divisor}"}
+        return RowProgram(Cut(1, R, W.size // max(R, 1)), totals, row, each, pairs=PAIRS)
+    each |= {"W_next": f"where(abs({z}) > lambda1, -({z} - sign({z}) * lambda1) / {divisor}, 0)"}
+    return RowProgram(Cut(1, W.size), each=each, pairs=PAIRS)
+
+
+for _type in ("Ftrl", "GFtrl"):
+    row_program(leaders[_type], _moved_rows)

@@ -1,4 +1,4 @@
-"""Powers: Sqrt, Sqr, Cube; any layout that all operands share."""
+"""Powers: Sqrt, Sqr; any layout that all operands share. Its Cube is that of any power, slower than two products."""
 
 from __future__ import annotations
 
@@ -19,9 +19,3 @@ def sqrt(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
 def sqr(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = X * X."""
     return eltwise(op, specs, "eltwise_square")
-
-
-@onednn(powers["Cube"], empty="zero", batch_invariant=True)
-def cube(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
-    """Y = X * X * X."""
-    return eltwise(op, specs, "eltwise_pow", 1.0, 3.0)

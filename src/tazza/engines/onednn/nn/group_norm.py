@@ -25,10 +25,15 @@ from tazza.engines.onednn.primitive import describe
 from tazza.engines.onednn.shape.copy import reorder
 from tazza.operator import LaidOut, OpView
 from tazza.ops.nn.group_norm import GROUP_NORM, GROUP_NORM_GRADIENT
+from tazza.runtime.machine import machine
 from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
 
 STANDARD: dict[str | int, Operand] = {"mean": Constant(0.0), "variance": Constant(1.0)}
 """Statistics with which batch normalization changes nothing but scale and shift."""
+
+
+PASSES = (12, 24)
+"""Plain passes over X that the steps take as long as, forward and backward."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +157,12 @@ def normalize_groups_backward(
     return steps if again else (pointwise("eltwise_pow", 1.0, -2.0, groups.statistics, "inv_std", VARIANCE), *steps)
 
 
-@onednn(GROUP_NORM, empty="zero")
+def groups_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
+    """Return about how long it takes: its passes over X, each of which counts for some of a plain loop."""
+    return PASSES[op.type.endswith("Gradient")] * specs["X"].nbytes / machine().memory_bytes_per_ns
+
+
+@onednn(GROUP_NORM, empty="zero", estimate_ns=groups_ns)
 def group_norm(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y, mean and inv_std."""
     groups = Groups.of(op, specs["X"], op.group)
@@ -162,7 +172,7 @@ def group_norm(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     return LaidOut(SequenceLaunch(steps), layouts)
 
 
-@onednn(GROUP_NORM_GRADIENT, empty="zero")
+@onednn(GROUP_NORM_GRADIENT, empty="zero", estimate_ns=groups_ns)
 def group_norm_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """DX, dgamma and dbeta."""
     groups = Groups.of(op, specs["X"], op.group)

@@ -8,7 +8,13 @@ from __future__ import annotations
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.image import Order
 from tazza.engines.onednn.launch import Operand, Part, PrimitiveLaunch, SequenceLaunch
-from tazza.engines.onednn.nn.group_norm import Groups, inverse_roots, normalize_groups, normalize_groups_backward
+from tazza.engines.onednn.nn.group_norm import (
+    Groups,
+    groups_ns,
+    inverse_roots,
+    normalize_groups,
+    normalize_groups_backward,
+)
 from tazza.engines.onednn.nn.layer_norm import VARIANCE, affine_flags
 from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import describe
@@ -19,7 +25,7 @@ from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
 VECTORS = dict.fromkeys(("scale", "bias"), ROW_MAJOR)
 
 
-@onednn(INSTANCE_NORM, empty="zero")
+@onednn(INSTANCE_NORM, empty="zero", estimate_ns=groups_ns)
 def instance_norm(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y, and mean and inv_std where they are asked for."""
     X = specs["X"]
@@ -38,7 +44,7 @@ def instance_norm(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     return LaidOut(SequenceLaunch(steps), {**VECTORS, "Y": X.layout})
 
 
-@onednn(INSTANCE_NORM_GRADIENT, empty="zero")
+@onednn(INSTANCE_NORM_GRADIENT, empty="zero", estimate_ns=groups_ns)
 def instance_norm_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """DX, dscale and dbias."""
     X = specs["X"]

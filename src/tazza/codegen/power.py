@@ -1,0 +1,64 @@
+"""Powers of float32 numbers: 2^(y log2(x)), computed in float64, so that nothing is lost where exponents are large.
+
+log2 of a mantissa m in [sqrt(1/2), sqrt(2)] is that of (1 + s) / (1 - s) for s = (m - 1) / (m + 1), |s| < 0.172: the
+series 2 s (1 + s^2 / 3 + s^4 / 5 + ...), of which what is left out after s^12 / 13 is below 2e-12. 2^r on
+|r| <= 1/2 is the series of exp(r ln(2)) up to its ninth power, with an error below 1e-11. Both are far below half of a
+unit of float32 in the last place. What is no positive finite base, or no finite exponent, is libm's.
+
+Source: Muller, Elementary Functions, 3rd edition, chapter 3 (series), chapter 11 (reduction).
+"""
+
+from __future__ import annotations
+
+import math
+
+from tazza.codegen.emit import Lanes
+
+LOG2 = tuple(2 / math.log(2) / (2 * k + 1) for k in range(7))
+"""log2((1 + s) / (1 - s)) / s in powers of s^2."""
+EXP2 = tuple(math.log(2) ** k / math.factorial(k) for k in range(10))
+"""2^r in powers of r."""
+ROOT_HALF = 0x3FE6A09E667F3BCD
+"""The bits of sqrt(1/2) in float64."""
+LOWEST, HIGHEST = -200.0, 200.0
+"""Beyond, 2^t is 0 or infinite in float32."""
+ROUND = 1.5 * 2.0**52
+"""Added to a number, this leaves its nearest integer in the low bits."""
+
+
+def power(v: Lanes, x: str, y: str) -> str:
+    """Return x^y."""
+    wide = Lanes(v.lines, v.count, 64)
+    base, exponent = (v.lines.let(f"fpext {v.type} {one} to {wide.type}") for one in (x, y))
+    t = wide.mul(exponent, _log2(wide, base))
+    t = wide.floor_at(wide.ceiling(t, HIGHEST), LOWEST)
+    value = v.lines.let(f"fptrunc {wide.type} {_exp2(wide, t)} to {v.type}")
+    return v.rare(_unusual(v, x, y), value, "powf", x, y)
+
+
+def _unusual(v: Lanes, x: str, y: str) -> str:
+    """Return the mask of what libm computes."""
+    infinity = v.constant(math.inf)
+    positive = v.lines.let(f"and {v.mask} {v.compare('ogt', x, v.constant(0.0))}, {v.compare('olt', x, infinity)}")
+    usual = v.lines.let(f"and {v.mask} {positive}, {v.compare('olt', v.intrinsic('fabs', y), infinity)}")
+    return v.lines.let(f"xor {v.mask} {usual}, {v.all_set}")
+
+
+def _log2(wide: Lanes, x: str) -> str:
+    """Return log2 of positive float64 numbers that are not denormal."""
+    bits = wide.bits_of(x)
+    e = wide.int_op("ashr", wide.int_op("sub", bits, wide.whole(ROOT_HALF)), wide.whole(52))
+    m = wide.of_bits(wide.int_op("sub", bits, wide.int_op("shl", e, wide.whole(52))))
+    one = wide.constant(1.0)
+    s = wide.div(wide.sub(m, one), wide.add(m, one))
+    whole = wide.lines.let(f"sitofp {wide.integer} {e} to {wide.type}")
+    return wide.fma(s, wide.polynomial(wide.mul(s, s), LOG2), whole)
+
+
+def _exp2(wide: Lanes, t: str) -> str:
+    """Return 2^t for |t| up to some hundreds."""
+    shifted = wide.add(t, wide.constant(ROUND))
+    n = wide.int_op("sub", wide.bits_of(shifted), wide.bits_of(wide.constant(ROUND)))
+    fraction = wide.polynomial(wide.sub(t, wide.sub(shifted, wide.constant(ROUND))), EXP2)
+    scale = wide.of_bits(wide.int_op("shl", wide.int_op("add", n, wide.whole(1023)), wide.whole(52)))
+    return wide.mul(fraction, scale)
