@@ -51,6 +51,7 @@ def test_a_reader_learns_where_digits_stand() -> None:
     assert result.wrong_digits < 0.5
 
 
+@pytest.mark.slow
 def test_a_reader_takes_lines_and_says_something(capsys: pytest.CaptureFixture[str]) -> None:
     result = ctc_reader.train(2, batch=4, test=5)
     assert 0 <= result.right_lines <= 1

@@ -53,6 +53,7 @@ def test_the_nets_are_those_of_caffe2(case: str) -> None:
     assert net_case(M, case) == RECORDED["nets"][case]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", RECORDED["numbers"])
 def test_what_is_learned_is_what_caffe2_learned(case: str) -> None:
     found, wanted = training_case(M, case), RECORDED["numbers"][case]
