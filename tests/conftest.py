@@ -7,8 +7,8 @@ import logging
 import os
 import signal
 import sys
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ settings.register_profile("tazza", deadline=None)
 # `make check` takes this one: no law is shown with more examples than this, whatever its own settings say.
 FAST = settings(deadline=None, max_examples=10)
 settings.register_profile("fast", FAST)
-FAST_CASES = 4
+FAST_CASES = 2
 """Of how many of its cases a parametrized test is run with the profile `fast`."""
 settings.load_profile("tazza")
 
@@ -91,19 +91,33 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         setattr(test, SETTINGS, settings(own, max_examples=min(own.max_examples, FAST.max_examples)))
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With the profile `fast`, take a few of the cases of each test; `make test` takes all of them."""
-    settings.load_profile(profile_of(config))
-    if profile_of(config) != "fast":
+@pytest.hookimpl(wrapper=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None]:
+    """With the profile `fast`, make a few of the cases of each test; `make test` makes all of them.
+
+    Three quarters of all cases are slow or left out, and making them took longer than running many of the others.
+    Nothing public tells of cases before they are made.
+    """
+    yield
+    config = metafunc.config
+    cases: list[Any] = getattr(metafunc, "_calls")  # noqa: B009 -- pytest keeps them there
+    if profile_of(config) != "fast" or not cases:
         return
-    cases: defaultdict[str, list[str]] = defaultdict(list)
-    for item in items:
-        if "slow" not in item.keywords:
-            cases[item.nodeid.partition("[")[0]].append(item.nodeid)
-    taken = {name for names in cases.values() for name in few(names, FAST_CASES)}
-    left = [item for item in items if item.nodeid not in taken]
-    items[:] = [item for item in items if item.nodeid in taken]
-    config.hook.pytest_deselected(items=left)
+    test = metafunc.definition
+    whole = test.get_closest_marker("slow") is not None
+    slow = [whole or any(mark.name == "slow" for mark in case.marks) for case in cases]
+    names = [f"{test.nodeid}[{case.id}]" for case in cases]
+    taken = few([name for name, is_slow in zip(names, slow, strict=True) if not is_slow], FAST_CASES)
+    if config.getoption("markexpr") == "not slow":  # of slow ones alone, one is left that says so
+        keep = [name in taken for name in names] if taken else [True]
+    else:
+        keep = [is_slow or name in taken for name, is_slow in zip(names, slow, strict=True)]
+    cases[:] = compress(cases, keep)
+
+
+def pytest_collection_modifyitems(config: pytest.Config) -> None:
+    """Load the profile again: what tests imported may have loaded another one."""
+    settings.load_profile(profile_of(config))
 
 
 def pytest_configure(config: pytest.Config) -> None:

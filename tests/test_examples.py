@@ -53,6 +53,7 @@ def test_a_reader_learns_where_digits_stand() -> None:
     assert learn(ctc_reader.Reader(tested=60), 400)["wrong_digits"] < 0.6
 
 
+@pytest.mark.slow
 def test_a_reader_takes_lines_and_says_something() -> None:
     assert 0 <= learn(ctc_reader.Reader(lines=4, tested=5), 2)["right_lines"] <= 1
 

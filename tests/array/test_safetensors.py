@@ -35,6 +35,7 @@ def entry(dtype: str, shape: Any, begin: Any, end: Any) -> dict[str, Any]:
     return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     specs=st.dictionaries(

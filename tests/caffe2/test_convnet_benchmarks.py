@@ -39,6 +39,7 @@ def run(model: Any, *options: str) -> None:
     Benchmark(model, GetArgumentParser().parse_args([*QUICK, *options]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("options", [(), ("--forward_only",)])
 def test_a_model_is_run(order: str, options: tuple[str, ...], capfd: pytest.CaptureFixture[str]) -> None:

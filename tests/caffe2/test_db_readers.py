@@ -58,6 +58,7 @@ def cached(count: int, path: Path, *, overwrite: bool = False) -> list[int]:
     return read_by(reader)
 
 
+@pytest.mark.slow
 def test_what_is_there_is_read_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "labels.db"
     assert cached(23, path) == list(range(23))

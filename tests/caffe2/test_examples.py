@@ -37,6 +37,7 @@ class Enough(Exception):
     """Enough was trained."""
 
 
+@pytest.mark.slow
 def test_characters_are_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     rnn = made(tmp_path, iters_to_report=150, hidden_size=20)
     np.random.seed(0)

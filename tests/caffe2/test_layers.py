@@ -252,6 +252,7 @@ def test_a_type_with_its_shape_is_that_of_each_output() -> None:
     assert loss.field_types() == [np.dtype((np.float32, (1,)))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(2, 5), (3, 4)])
 def test_terms_and_constraints_of_regularizers(shape: tuple[int, int]) -> None:
     """Terms of the loss are the sums that they say; constraints hold behind them."""

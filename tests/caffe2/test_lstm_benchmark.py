@@ -31,6 +31,7 @@ def arguments(*words: str) -> Namespace:
     return args
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

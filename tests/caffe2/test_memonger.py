@@ -43,6 +43,7 @@ def marked(names: Any, slow: Any = LARGE) -> list[Any]:
     return [pytest.param(name, marks=[pytest.mark.slow] * any(one in name for one in slow)) for name in names]
 
 
+@pytest.mark.slow
 def test_the_nets_are_those_of_caffe2() -> None:
     """In name scopes too."""
     assert record_memory.made_nets(modules()) == RECORDED["made_nets"]
@@ -129,6 +130,7 @@ SMALL: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", marked(SMALL, (*LARGE, "tree", "lenet", "lstm")))
 def test_gradients_that_share_names_are_the_same(name: str) -> None:
     """Losses and gradients of parameters, to the last bit, by every net type and with all options."""
@@ -181,6 +183,7 @@ def test_nets_without_gradients_give_the_same(name: str) -> None:
             assert run(model.param_init_net.Proto(), one, feed, kind, [last]) == expected, (kind, number)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [optimizer.build_sgd, optimizer.build_adam])
 @pytest.mark.parametrize("activations", [False, True])
 def test_training_learns_the_same(build: Any, activations: bool) -> None:
@@ -333,6 +336,7 @@ def test_assignments_are_checked() -> None:
     assert counter == [1]
 
 
+@pytest.mark.slow
 def test_recurrent_operators_name_their_blobs_anew() -> None:
     model, _, _ = record_memory.lstm(modules())
     net = model.net.Proto()

@@ -53,6 +53,7 @@ def test_the_nets_are_those_of_caffe2(case: str) -> None:
     assert net_case(M, case) == RECORDED["nets"][case]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", RECORDED["numbers"])
 def test_what_is_learned_is_what_caffe2_learned(case: str) -> None:
     found, wanted = training_case(M, case), RECORDED["numbers"][case]
@@ -221,6 +222,7 @@ def test_ranks_whose_blobs_differ_are_told(monkeypatch: Any) -> None:
 # -- blocks ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nesterov", [False, True])
 @pytest.mark.parametrize(("devices", "master"), [([0, 1], None), ([0, 1, 2], 1), ([3, 4], 4), ([5], None)])
 def test_blocks_end_with_the_filtered_mean(devices: list[int], master: int | None, nesterov: bool) -> None:
@@ -456,6 +458,7 @@ def test_memonger_is_called_behind_the_updates(settings: Any, calls: list[str], 
         assert told == calls * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"optimize_gradient_memory": True}, {"dynamic_memory_management": True}])
 def test_less_memory_learns_the_same(settings: Any) -> None:
     feeds = batches(3, deep)

@@ -225,6 +225,7 @@ def test_what_is_made_of_operators_for_gpus_alone_is_refused() -> None:
         rnn_cell.cudnn_LSTM(None, "x", ("h", "c"), D, H, "layer")
 
 
+@pytest.mark.slow
 def test_an_lstm_learns_to_say_what_came_first() -> None:
     model = model_helper.ModelHelper(name="memory")
     model.net.AddExternalInputs("x", "label")

@@ -45,6 +45,7 @@ def test_the_steps_are_those_of_caffe2(case: str, built: dict[str, list[str]]) -
     assert built[case] == RECORDED[case]
 
 
+@pytest.mark.slow
 def test_every_case_is_recorded(built: dict[str, list[str]]) -> None:
     assert built.keys() == RECORDED.keys()
 

@@ -357,6 +357,7 @@ except Exception as error:
 """
 
 
+@pytest.mark.slow
 def test_what_draws_does_not_stop_a_program() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -389,6 +390,7 @@ def test_a_python_operator_with_the_workspace_and_a_gradient(builds: bool) -> No
     assert seen == ["Workspace"] * (2 if builds else 1)
 
 
+@pytest.mark.slow
 def test_gradient_of_a_loop_with_a_branch_inside(caplog: pytest.LogCaptureFixture) -> None:
     """An AssertionError in Caffe2 1.8.1; the last part of its tutorial says 32, 6 and 12."""
     with NetBuilder(_use_control_ops=True) as nb:

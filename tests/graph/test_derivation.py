@@ -129,6 +129,7 @@ FAST = ("everything", "mlp")
 NETS = [pytest.param(name, marks=[] if name in FAST else pytest.mark.slow) for name in ("everything", *TINY)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETS)
 def test_testing_changes_nothing_and_samples_go_their_own_ways(name: str) -> None:
     model = training_net(name)

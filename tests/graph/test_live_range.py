@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tazza.graph.live_range import LiveRange, carried, last_readers, live_ranges
 from tazza.graph.text import parse_net
 from tazza.operator import operator_def, touches
@@ -20,6 +22,7 @@ def test_ranges_go_from_the_first_writer_to_the_last_reader() -> None:
     }
 
 
+@pytest.mark.slow
 def test_what_nets_within_touch_counts() -> None:
     for seed in range(20):
         net = Drawing(seed).net()

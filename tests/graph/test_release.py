@@ -41,6 +41,7 @@ def test_second_names_stay() -> None:
     assert [op.output[0] for op in with_release(parse_net(*lines)).op if op.type == "Free"] == ["c"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(NETS))
 def test_results_are_the_same(kind: str) -> None:
     """Of random nets with nets inside; what is freed is gone."""

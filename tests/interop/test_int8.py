@@ -73,6 +73,7 @@ def signal_db(wanted: Any, found: Any) -> Any:
     return 10 * np.log10(signal / ((wanted - found) ** 2).sum(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", list(METHODS))
 def test_scores_stay(nets: tuple[NetDef, NetDef], method: str) -> None:
     small = quantize_nets(*nets, [{"data": X[:2]}, {"data": X[2:]}], method=method)
@@ -228,6 +229,7 @@ def test_a_published_net(shared: Path) -> None:
     assert signal_db(*found).min() >= SIGNAL_DB
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.2, 1.5])
 def test_a_slope_and_shares(alpha: float) -> None:
     """Both are on bytes; a slope that bytes have not stays float32."""

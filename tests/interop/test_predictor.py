@@ -161,6 +161,7 @@ def test_an_init_net_alone_is_no_model() -> None:
         load(net(INIT))
 
 
+@pytest.mark.slow
 def test_many_threads_get_the_bits_that_one_gets() -> None:
     """Sixteen threads share one predictor; each call has memory of its own."""
     model = CLASSIFIERS["lenet"].inference()

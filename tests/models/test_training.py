@@ -81,6 +81,7 @@ def test_resumed_training_has_the_losses_of_one_that_never_ended(data: tuple[str
     assert expected[-1].loss < expected[0].loss
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("type", ["simple", "dag", "plan"])
 def test_what_is_drawn_goes_on_where_it_stopped(type: str, tmp_path: Path) -> None:
     """Each step in a training of its own, with masks and noise that operators draw."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tazza.models import Model, layers, sgd, without_debug_info, zoo
 from tazza.proto import NetDef
@@ -41,6 +42,7 @@ def test_the_training_net_is_that_of_caffe2() -> None:
     assert plain(model.init_net.proto) == wanted
 
 
+@pytest.mark.slow
 def test_lenet_learns_a_batch_by_heart() -> None:
     model = Model("by_heart")
     training = zoo.lenet_training(model, zoo.pixels(model, "images"), "label")

@@ -70,6 +70,7 @@ def test_caffe2_gave_the_same(kind: str, name: str) -> None:
         found.check(fetched(home, [blob for blob in found.left if blob not in gone]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FAST)
 def test_boxes_come_and_go(kind: str) -> None:
     """One net, with and without anything found: what the branch did not write is not what it wrote before."""
@@ -84,6 +85,7 @@ def test_boxes_come_and_go(kind: str) -> None:
         found.check(fetched(home, list(net.external_output)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DETECTORS)
 def test_through_a_predictor(name: str) -> None:
     """From an init net and a predict net, run twice; the outputs are those that the net declares, in their order."""
@@ -96,6 +98,7 @@ def test_through_a_predictor(name: str) -> None:
             found.check(predictor.run({blob: found.fed[blob] for blob in TAKEN}))
 
 
+@pytest.mark.slow
 def test_through_a_predictor_file(tmp_path: Path) -> None:
     found, home = detector(MASKS), Workspace()
     for blob, value in parameters(found).items():

@@ -193,6 +193,7 @@ def test_every_operator_with_nets_is_drawn() -> None:
     assert {op.type for seed in range(20) for op in Differentiable(seed).forward()[0].op} >= differentiable
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["chosen", "numbered"])
 def test_a_branch_that_overwrites_what_chose_it_has_no_gradient(kind: str) -> None:
     for seed in range(FEW):

@@ -346,6 +346,7 @@ def trained(kind: str, steps: int) -> tuple[list[float], dict[str, Array]]:
     return losses, {name: ws.fetch(name) for name in ("conv1_w", "conv2_w", "fc3_w", "pred_b", "conv2_w_momentum")}
 
 
+@pytest.mark.slow
 def test_training_steps_are_those_of_the_unplanned_net() -> None:
     simple, planned = trained("simple", 10), trained("plan", 10)
     np.testing.assert_allclose(planned[0], simple[0], rtol=1e-4, atol=1e-4)

@@ -24,6 +24,7 @@ def ws() -> Workspace:
     return made
 
 
+@pytest.mark.slow
 def test_seats_that_start_at_once_do_not_move_each_others_weights() -> None:
     """Two threads bind the same weights for two shapes; each must read them as they lie when it runs."""
     ws = Workspace()

@@ -161,6 +161,7 @@ def test_an_engine_that_is_preferred_is_kept(engine: str, tmp_path: Path) -> Non
     np.testing.assert_allclose(ws.fetch("y"), expected, rtol=2e-4, atol=2e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     why_unavailable("Conv", "cpu", "native/winograd") is not None, reason="nothing can be compiled here"
 )

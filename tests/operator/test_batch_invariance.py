@@ -149,6 +149,7 @@ def test_images_have_the_same_bits_in_any_batch(type: str) -> None:
                     check_case(case, images, engine)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("type", sampled(POINTWISE, 64))
 def test_pointwise_operators_too(type: str) -> None:
     for case in cases_of(type):

@@ -37,6 +37,7 @@ def unary() -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_they_count_as_they_are_or_as_zero() -> None:
     types, wrong = unary(), list[str]()
     assert {"Sign", "Abs", "Sqrt", "Exp"} <= set(types)

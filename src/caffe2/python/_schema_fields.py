@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self, cast
 import numpy as np
 
 from caffe2.python._operators import BlobReference
+from tazza.tensor.dtype import numpy_dtype
 
 FIELD_SEPARATOR = ":"
 LENGTHS, VALUES, EVICTED = "lengths", "values", "_evicted_values"
@@ -254,17 +255,17 @@ class Scalar(Field):
     def _content(self, blob: Any) -> Any:
         if blob is None or isinstance(blob, BlobReference):
             return blob
-        if self.dtype.base == np.dtype(np.void):
+        if self.dtype.base == numpy_dtype(np.void):
             assert isinstance(blob, np.ndarray), f"Invalid blob type: {type(blob)}"
             return blob  # pyright: ignore[reportUnknownVariableType]
         made = np.array(blob, dtype=self.dtype.base)
         if made.ndim > 1:  # what an entry looks like is what the values say
-            self.dtype = np.dtype((self.dtype.base, made.shape[1:]))
+            self.dtype = numpy_dtype((self.dtype.base, made.shape[1:]))
         return made if isinstance(blob, np.ndarray) else np.atleast_1d(made)
 
     def set_type(self, dtype: Any) -> None:
         """Set the type, and leave the rest."""
-        given = np.dtype(np.void) if dtype is None else np.dtype(dtype)
+        given = numpy_dtype(np.void if dtype is None else dtype)
         assert given.fields is None, "a Scalar has no fields: from_dtype makes a record of this type"
         self._original_dtype: Any = dtype
         self.dtype = given

@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from caffe2.python import workspace
 from tazza.proto import PROTO_CUDA, PROTO_HIP, DeviceOption
+from tazza.tensor.dtype import numpy_dtype
 
 Array = NDArray[Any]
 Arrays = SearchStrategy[Array]
@@ -57,7 +58,7 @@ def elements_of_type(
     Raises:
         ValueError: there is no rule for this type.
     """
-    kind: Any = np.dtype(dtype)
+    kind: Any = numpy_dtype(dtype)
     if kind == np.bool_:
         drawn: SearchStrategy[Any] = st.booleans()
     elif kind in (np.int32, np.int64):
@@ -74,7 +75,7 @@ def arrays(
 ) -> Arrays:
     """Draw an array of a shape."""
     drawn = elements_of_type(dtype) if elements is None else elements
-    return hypothesis.extra.numpy.arrays(np.dtype(dtype), dims, elements=drawn, unique=unique)
+    return hypothesis.extra.numpy.arrays(numpy_dtype(dtype), dims, elements=drawn, unique=unique)
 
 
 def _shapes(min_dim: int, max_dim: int, **kwargs: Any) -> SearchStrategy[list[int]]:

@@ -28,6 +28,7 @@ from caffe2.python._schema_fields import (
 )
 from caffe2.python._schema_fields import join_field_name as _join_field_name
 from caffe2.python._schema_fields import normalize_field as _normalize_field
+from tazza.tensor.dtype import numpy_dtype
 
 __all__ = [
     "FIELD_SEPARATOR",
@@ -119,7 +120,7 @@ def from_dtype(dtype: Any, _outer_shape: tuple[int, ...] = ()) -> Any:
     >>> from_dtype([("a", np.int32), ("b", np.float32, (2,))]).field_types()
     [dtype('int32'), dtype(('<f4', (2,)))]
     """
-    given = np.dtype(dtype)
+    given = numpy_dtype(dtype)
     shape = (*_outer_shape, *given.shape)
     if given.base.fields is not None:
         return Struct(*((name, from_dtype(given.base[name], shape)) for name in given.base.fields))
@@ -280,8 +281,8 @@ def data_type_for_dtype(dtype: Any) -> int:
 
 
 def _core_type(dtype: Any) -> int | None:
-    base = None if dtype is None else np.dtype(dtype).base
-    return next((core_type for known, core_type in _CORE_TYPES.items() if base == np.dtype(known)), None)
+    base = None if dtype is None else numpy_dtype(dtype).base
+    return next((core_type for known, core_type in _CORE_TYPES.items() if base == numpy_dtype(known)), None)
 
 
 def dtype_for_core_type(core_type: int) -> Any:

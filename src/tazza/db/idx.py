@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from tazza.errors import FormatError
 from tazza.runtime.files import open_regular, reading, shown
+from tazza.tensor.dtype import numpy_dtype
 from tazza.tensor.spec import MOST_AXES
 
 ELEMENTS = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -57,7 +58,7 @@ def _read(file: BinaryIO, nbytes_max: int, source: str) -> NDArray[Any]:
             f"{source} is no IDX file: it begins with {start.hex(' ')}, not with 00 00, a type code and a rank",
             hint="IDX files are called like train-images-idx3-ubyte",
         )
-    dtype, rank = np.dtype(ELEMENTS[start[2]]), start[3]
+    dtype, rank = numpy_dtype(ELEMENTS[start[2]]), start[3]
     if rank > MOST_AXES:
         raise FormatError(f"{source} has the rank {rank}, and an array has at most {MOST_AXES} axes")
     extents = file.read(4 * rank)

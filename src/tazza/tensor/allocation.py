@@ -38,6 +38,7 @@ from tazza.errors import ArgumentError, OutOfMemoryError, UnavailableError, Unsu
 from tazza.registry import Registry
 from tazza.runtime.fork import freed_in_child, in_forked_child
 from tazza.runtime.memory import available_bytes
+from tazza.tensor.dtype import numpy_dtype
 from tazza.tensor.place import CPU_KIND, PLACE_KINDS, CPUPlace, Place
 
 ALIGNMENT = 64
@@ -559,7 +560,7 @@ def new_array(shape: Sequence[int], dtype: npt.DTypeLike, holder: str = "") -> n
     ...     new_array((2, 3), np.float32).shape, allocator.statistics.total_count
     ((2, 3), 1)
     """
-    kind = np.dtype(dtype)
+    kind = numpy_dtype(dtype)
     nbytes = math.prod(shape) * kind.itemsize
     span = current_allocator(CPUPlace()).allocate(nbytes, holder)
     return np.ndarray(tuple(shape), kind, span.buffer)

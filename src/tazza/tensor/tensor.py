@@ -28,7 +28,7 @@ from tazza.errors import DTypeError, OutOfMemoryError, ShapeError, UnsupportedEr
 from tazza.tensor.allocation import Allocation
 from tazza.tensor.attached import ATTACHED
 from tazza.tensor.dim import Dim
-from tazza.tensor.dtype import DataType
+from tazza.tensor.dtype import DataType, numpy_dtype
 from tazza.tensor.layout import REORDERS, ROW_MAJOR, Layout, Opaque, Strided
 from tazza.tensor.operators import ArrayOperators
 from tazza.tensor.place import CPUPlace, Place
@@ -459,9 +459,9 @@ class Tensor(ArrayOperators):
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         """Let NumPy read it: without copying, a *read-only* view (`numpy()` hands out the writable one)."""
         view = self.plain()
-        if dtype is not None and np.dtype(dtype) != view.dtype:
+        if dtype is not None and numpy_dtype(dtype) != view.dtype:
             if copy is False:
-                raise ValueError(f"{self.spec} cannot become {np.dtype(dtype)} without a copy")
+                raise ValueError(f"{self.spec} cannot become {numpy_dtype(dtype)} without a copy")
             return view.astype(dtype)
         return view.copy() if copy else view
 

@@ -42,6 +42,7 @@ def sorts(monkeypatch: pytest.MonkeyPatch) -> list[COO]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("copied", [True, False])
 def test_a_matrix_is_sorted_once(copied: bool, sorts: list[COO]) -> None:
     S = matrix_of(copied)

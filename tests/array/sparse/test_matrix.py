@@ -217,6 +217,7 @@ def test_scipy_both_ways_without_copies() -> None:
         CSR.from_dense(np.ones((2, 2), np.float16)).to_scipy()
 
 
+@pytest.mark.slow
 def test_scipy_is_not_imported() -> None:
     program = """
 import sys, numpy as np

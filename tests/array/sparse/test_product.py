@@ -98,6 +98,7 @@ def _tasks(dtype: DataType, index: type[np.integer[Any]]) -> list[SparseTask]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["native", "reference"])
 @pytest.mark.parametrize("dtype", [DataType.FLOAT, DataType.DOUBLE, DataType.BFLOAT16], ids=str)
 def test_every_engine_gives_the_same(name: str, dtype: DataType) -> None:

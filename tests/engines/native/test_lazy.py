@@ -63,6 +63,7 @@ def everything(dtype: DataType, count: int) -> list[tuple[str, Lazy]]:
 FEW_DIGITS = {DataType.FLOAT: 2e-6, DataType.DOUBLE: 2e-13, DataType.FLOAT16: 1e-3, DataType.BFLOAT16: 8e-3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_functions_give_what_they_give_in_numpy(dtype: DataType) -> None:
     count = 45  # whole vectors and a rest, whatever their width
@@ -104,6 +105,7 @@ def operands(draw: st.DrawFn) -> list[Array]:
     return [np.broadcast_to(one, shape) if draw(st.booleans()) else one for one in found]
 
 
+@pytest.mark.slow
 @given(operands())
 @settings(max_examples=25, derandomize=True)  # each needs a kernel, which is kept
 def test_arrays_may_lie_as_they_like(pair: list[Array]) -> None:
@@ -140,6 +142,7 @@ def test_reductions(name: str, shape: tuple[int, ...], dtype: DataType, data: st
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_large_reductions_are_cut_into_chunks_and_joined() -> None:
     x = np.random.default_rng(3).standard_normal((70, 3000)).astype(np.float32)
     for axis, name in itertools.product((None, 0, 1), ("sum", "mean", "max")):
@@ -161,6 +164,7 @@ def test_the_number_of_threads_changes_nothing(monkeypatch: pytest.MonkeyPatch) 
         np.testing.assert_array_equal(one.evaluate(evaluator="native").array, expected)
 
 
+@pytest.mark.slow
 def test_large_results_pass_by_the_caches_and_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jit_lazy, "STREAM_BYTES", 1000)
     x = np.random.default_rng(5).standard_normal(1001).astype(np.float32)

@@ -67,6 +67,7 @@ def sweeps(draw: st.DrawFn) -> Sweep:
     return task(name, (array,), tuple(axes))
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(sweeps())
 def test_any_axes_of_what_lies_anyhow(given: Sweep) -> None:

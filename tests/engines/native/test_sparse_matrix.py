@@ -94,6 +94,7 @@ def test_a_sum_depends_on_its_row_alone() -> None:
         assert (S[r : r + 1] @ x).numpy()[0] == together[r]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vector_bytes", [16, 32])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_narrower_vectors(dtype: type[np.floating[Any]], vector_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,6 +60,7 @@ def expected(starts: Array, columns: Array, values: Array, x: Array) -> Array:
 LENGTH = st.one_of(st.integers(0, 40), st.sampled_from([0, HELD - 1, HELD, HELD + 1, 2 * HELD + 3]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "index"), [(np.float32, np.int32), (np.float32, np.int64), (np.float64, np.int32), (np.float64, np.int64)]
 )

@@ -47,6 +47,7 @@ def test_its_numbers() -> None:
     np.testing.assert_allclose(workspace.fetch(CLICK), by_hand(workspace, blobs), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_all_net_types_train_alike() -> None:
     blobs, _ = ClickLog(TINY, bag=3).draw(17)
     losses: dict[str, list[float]] = {}

@@ -105,6 +105,7 @@ def test_a_tiny_one_predicts(name: str) -> None:
     assert {o: tuple(ws.fetch(o).shape) for o in shapes if o in ws.local_blobs()} == shapes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_a_tiny_one_trains(name: str) -> None:
     options = TINY[name]

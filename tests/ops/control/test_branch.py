@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -46,7 +48,7 @@ def past(condition: bool) -> Nested:
         operator_def("If", ["c"], ["y"], then_net=branch(operator_def("Scale", ["v"], ["y"], scale=3.0))),
         operator_def("Scale", ["y"], ["z"], scale=2.0),
     )
-    fed = {"c": np.array([condition]), "x": X, "w": X + 1, "v": X - 2}
+    fed: dict[str, NDArray[Any]] = {"c": np.array([condition]), "x": X, "w": X + 1, "v": X - 2}
     z = 6 * fed["v"] if condition else 2 * X * fed["w"]
     return Nested(f"past a branch {condition}", ops, fed, {"z": z}, ("z",))
 
@@ -59,7 +61,7 @@ def waited_for() -> Nested:
         operator_def("If", ["c"], ["y"], then_net=branch(operator_def("Tanh", ["y"], ["y"]))),
         operator_def("Sum", ["y", "v"], ["z"]),
     )
-    fed = {"c": np.array([True]), "x": X, "w": X + 1, "u": X - 2}
+    fed: dict[str, NDArray[Any]] = {"c": np.array([True]), "x": X, "w": X + 1, "u": X - 2}
     return Nested("waited for", ops, fed, {"z": np.tanh(X * fed["w"]) + X * fed["u"]}, ("z",))
 
 

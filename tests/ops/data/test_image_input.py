@@ -230,6 +230,7 @@ def windows(pixels: Picture, size: int) -> dict[bytes, tuple[int, int, bool]]:
     return found
 
 
+@pytest.mark.slow
 def test_crops_and_mirrors_are_drawn(tmp_path: Path) -> None:
     """Each picture is one of all windows, any of them comes, and half are mirrored."""
     with run(tmp_path, RECORDS[:1], op(batch_size=400, crop=5, is_test=0, mirror=1)) as ws:
@@ -277,6 +278,7 @@ def test_colours_change_within_their_shares(tmp_path: Path) -> None:
     assert 120 < found.max() < 125 + 1e-3
 
 
+@pytest.mark.slow
 def test_light_changes_along_the_main_colours(tmp_path: Path) -> None:
     """All pixels of a picture change alike; over many, by the deviations of ImageNet's colours times 0.1."""
     grey = np.full((2, 2, 3), 100, np.uint8)

@@ -170,6 +170,7 @@ def test_what_is_drawn(tmp_path: Path) -> None:
         assert {one[place] for one in seen} == set(range(most + 1))
 
 
+@pytest.mark.slow
 @has_av
 def test_the_seed_decides(tmp_path: Path) -> None:
     found: list[NDArray[Any]] = []

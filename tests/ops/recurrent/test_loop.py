@@ -123,6 +123,7 @@ def test_who_observes_steps_sees_each_of_them() -> None:
     assert Seen.count == T
 
 
+@pytest.mark.slow
 def test_a_run_ends_at_its_deadline_between_calls() -> None:
     _, net = made(forward_only=True, T=200)
     for _ in range(4):

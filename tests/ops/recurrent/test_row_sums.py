@@ -132,6 +132,7 @@ def trained(lengths: bool) -> tuple[Workspace, NetBase]:
 GRADIENTS = [f"L/{name}_grad" for name in ("gates_t_w", "gates_t_b", "i2h_w", "i2h_b", "initial_hidden_state")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lengths", [False, True])
 def test_gradients_are_those_of_steps_that_add_up(lengths: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """From run to run other numbers of steps and sequences, none too, and other weights."""

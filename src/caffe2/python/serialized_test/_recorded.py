@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from tazza.errors import FormatError
 from tazza.proto import DeviceOption, OperatorDef
 from tazza.runtime.files import write_bytes_atomically
+from tazza.tensor.dtype import numpy_dtype
 
 Array = NDArray[Any]
 
@@ -258,7 +259,7 @@ def _dtype(made: Any) -> np.dtype[Any]:
         return made  # pyright: ignore[reportUnknownVariableType] -- of anything
     (name, *_), state = made.arguments, made.state
     order = _text(state[1]) if state else "="
-    return np.dtype(_text(name)).newbyteorder("=" if order == "|" else order)  # pyright: ignore[reportArgumentType] -- a letter
+    return numpy_dtype(_text(name)).newbyteorder("=" if order == "|" else order)  # pyright: ignore[reportArgumentType] -- a letter
 
 
 def _text(value: Any) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tazza.registry import Registry
+from tazza.tensor.dtype import numpy_dtype
 from tazza.tensor.filling import load_fillers
 
 BITS_PER_BYTE = 8
@@ -94,7 +95,7 @@ def integer_type(precision: int, signed: bool) -> np.dtype[Any]:
     (dtype('uint8'), dtype('int8'), dtype('int16'))
     """
     bits = next(bits for bits in (8, 16, 32, 64) if precision + signed <= bits)
-    return np.dtype(f"{'int' if signed else 'uint'}{bits}")
+    return numpy_dtype(f"{'int' if signed else 'uint'}{bits}")
 
 
 def planes_of_bytes(octets: Octets, count: int) -> Octets:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from tazza.array.quantized.factor import Factor
 from tazza.runtime.threads import thread_count
-from tazza.tensor.dtype import DataType
+from tazza.tensor.dtype import DataType, numpy_dtype
 from tazza.tensor.offer import Offer
 from tazza.tensor.place import Place
 from tazza.tensor.tasks import CPU, Tasks
@@ -106,6 +106,6 @@ def numpy_product(task: ProductTask) -> Offer[IntegerProduct]:
 
 
 def _multiply(task: ProductTask) -> npt.NDArray[Any]:
-    kind = next(np.dtype(one) for bits, one, _ in _EXACT if task.bound <= 2**bits)
+    kind = next(numpy_dtype(one) for bits, one, _ in _EXACT if task.bound <= 2**bits)
     a, b = (one.integers().astype(kind) for one in (task.a, task.b))
     return np.matmul(a, b.T).astype(task.dtype.numpy)

@@ -19,6 +19,7 @@ from tazza.operator import (
     schema,
 )
 from tazza.tensor import TensorSpec
+from tazza.tensor.dtype import numpy_dtype
 
 FACTOR = 65537
 SEED_FACTOR = 0xDEADBEEF
@@ -65,7 +66,7 @@ def index_hash(op: OpView, X: Array, Y: Array) -> None:
     if op.modulo is None:  # nets whose shapes alone are asked for may leave it out, as in Caffe2
         raise op.error(ArgumentError, "modulo has to be given", "Y is below it")
     bits = 8 * X.dtype.itemsize
-    word = np.dtype(f"u{X.dtype.itemsize}")
+    word = numpy_dtype(f"u{X.dtype.itemsize}")
     flat = np.ascontiguousarray(X, X.dtype.newbyteorder("<")).reshape(-1)
     each = flat.view(np.int8).reshape(flat.size, X.dtype.itemsize)  # (elements, bytes)
     found = np.full(flat.size, op.seed * SEED_FACTOR % 2**bits, word)

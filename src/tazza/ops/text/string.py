@@ -13,6 +13,7 @@ import numpy as np
 
 from tazza.operator import Array, Cost, Effects, OpSchema, OpView, arg, blob, family, forbidden, kernel, schema
 from tazza.tensor import DataType, TensorSpec
+from tazza.tensor.dtype import numpy_dtype
 
 NO_GRADIENT = forbidden("texts have no derivative")
 STRINGS = blob("strings", DataType.STRING, "*S")
@@ -122,5 +123,5 @@ def questions(type: str, row: Question) -> OpSchema:
 def _each(texts: Array, act: Callable[[bytes], bytes | bool], dtype: type[bool | object]) -> Array:
     """Return what `act` gives for each text."""
     found = map(act, texts.ravel().tolist())
-    flat: Array = np.fromiter(found, np.dtype(dtype), texts.size)
+    flat: Array = np.fromiter(found, numpy_dtype(dtype), texts.size)
     return flat.reshape(texts.shape)

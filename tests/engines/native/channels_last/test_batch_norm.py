@@ -137,6 +137,7 @@ def test_a_first_pixel_far_from_the_others_costs_few_digits(far: float) -> None:
     _close(found[4], 1 / np.sqrt(exact.var((0, 2, 3)) + 0.01), 3e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vector_bytes", [16, 32])
 def test_narrower_vectors(vector_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on processors that have no wider ones."""

@@ -155,6 +155,7 @@ def test_what_it_leaves_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     assert operator.choices[-1].engine == "native/few_channels"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vector_bytes", [16, 32])
 def test_narrower_vectors(vector_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on processors that have no wider ones."""

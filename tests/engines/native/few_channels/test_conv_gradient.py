@@ -105,6 +105,7 @@ def test_what_is_not_worth_it(image: tuple[int, ...], filters: tuple[int, ...], 
     _gradients(X, W, dY, False, **args)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vector_bytes", [16, 32])
 def test_narrower_vectors(vector_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on processors that have no wider ones."""

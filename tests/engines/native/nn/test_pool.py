@@ -139,6 +139,7 @@ def test_threads_and_layouts_change_no_bit(
     assert set(results) == {results[0]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vector_bytes", [16, 32])
 def test_narrower_vectors(vector_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on processors that have no wider ones."""

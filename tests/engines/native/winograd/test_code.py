@@ -95,6 +95,7 @@ def assert_close(found: Array, expected: Array) -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=2e-5 * np.abs(expected).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("block_rows", "slices", "threads"), [(1, 1, 1), (3, 3, 2), (2, 2, 3)])
 @pytest.mark.parametrize(("m", "r"), FORMS)
 def test_blocks_slices_and_threads(m: int, r: int, block_rows: int, slices: int, threads: int) -> None:

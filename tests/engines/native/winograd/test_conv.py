@@ -240,6 +240,7 @@ def test_whoever_names_it_gets_it(engines: str) -> None:
     assert operator.choices[-1].engine == "native/winograd"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vector_bytes", [16, 32])
 def test_narrower_vectors(vector_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on processors that have no wider ones; forward, dX and dW."""

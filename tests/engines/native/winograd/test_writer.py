@@ -114,6 +114,7 @@ def test_masks_join_rows_columns_and_lanes() -> None:
     assert found.tolist() == [[0, 0], [5, 0], [5, 0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turns", [1, 5, 30])
 def test_each_line_is_asked_for_once(turns: int) -> None:
     """All turns together ask for m rows of each tile, from where the tile has something new, and for nothing twice."""
