@@ -2,8 +2,8 @@
 
 Problems are drawn from the schemas, and one element of an input with the role INDEX is made another one: below 0, very
 large, an extent of something else, one more than the largest. What is refused changes nothing, tables that an operator
-updates neither. No engine may read or write outside of what there is, which pages around every tensor show; so this runs
-in a process of its own (`tests/operator/spoiled.py`).
+updates neither. No engine may read or write outside of what there is, which pages around every tensor show; so this
+runs in a process of its own (`tests/operator/spoiled.py`).
 """
 
 from __future__ import annotations
