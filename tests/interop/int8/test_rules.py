@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError
 from tazza.interop import export_nets, load
-from tazza.interop.int8 import BYTES, METHODS, quantize_nets, watch_nets
+from tazza.interop.int8 import BYTES, METHODS, compare, quantize_nets, watch_nets
 from tazza.models import Model
+from tazza.models.zoo import CLASSIFIERS
 from tazza.operator import SCHEMAS, operator_def
 from tazza.proto import NetDef
 from tazza.workspace import Workspace
@@ -120,6 +121,8 @@ def test_a_transposed_convolution_and_a_sigmoid() -> None:
         ("Flatten", {}, "another order"),
         ("AveragePool", {"kernel": 3, "pad": 1}, "count padding"),
         ("Dropout", {"is_test": 1}, None),
+        ("Clip", {"min": 0.0, "max": 0.5}, None),
+        ("Clip", {"min": -0.25, "max": 0.5}, "cuts at 0 alone"),
     ],
 )
 def test_what_stays_float32_says_why(type: str, args: dict[str, Any], reason: str | None) -> None:
@@ -130,6 +133,23 @@ def test_what_stays_float32_says_why(type: str, args: dict[str, Any], reason: st
     found = ran((small.init_net, small.predict_net), x)["y"]
     wanted = ran(nets, x)["y"]
     assert np.abs(found - wanted).max() <= 0.05 * np.abs(wanted).max()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mobilenet_v2", "squeezenet"])
+def test_nets_of_phones_are_bytes_to_their_scores(name: str) -> None:
+    """Clip from 0 to 6 becomes part of convolutions, and a reshape of one place rows; shares of 1000 stay float32."""
+    model, workspace = CLASSIFIERS[name].inference(), Workspace()
+    workspace.run_net_once(model.init_net.export())
+    nets = export_nets(model, workspace)
+    images = np.random.default_rng(1).standard_normal((1, 3, 224, 224)).astype(np.float32)
+    small = watch_nets(*nets, [{"data": images}]).quantized()
+    assert list(small.kept) == ["softmax"]
+    assert "its largest share is" in small.kept["softmax"]
+    types = {op.type for op in small.predict_net.op}
+    assert types.isdisjoint({"Conv", "Clip", "Reshape", "Concat", "Sum", "AveragePool", "Int8Relu"})
+    compared = compare(small, [{"data": images}])
+    assert min(row.signal_db for row in compared.rows) > 15
 
 
 def test_refused() -> None:

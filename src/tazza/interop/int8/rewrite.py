@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from tazza.errors import ArgumentError
 from tazza.interop.export import parameter_fill
 from tazza.interop.int8.method import Range
-from tazza.operator import operator_def
+from tazza.operator import find_schema, operator_def
+from tazza.ops.math.clip import CLIP
 from tazza.ops.nn.relu import RELU
 from tazza.proto import NetDef, OperatorDef
 from tazza.registry import Registry
@@ -105,9 +106,7 @@ class Rewriting:
     def stays(self, op: OperatorDef) -> bool:
         """Whether an operator, or the rectifier that would become part of it, was asked to stay float32."""
         behind = [self.sole_reader(name) for name in op.output]
-        outputs = {
-            name for found in behind if found is not None and found[1].type == RELU.type for name in found[1].output
-        }
+        outputs = {name for found in behind if found is not None and rectifies(found[1]) for name in found[1].output}
         return bool(self.keep & (outputs | set(op.output)))
 
     def shape(self, blob: str) -> tuple[int, ...] | None:
@@ -225,6 +224,14 @@ class Rewriting:
         predict.external_input.extend(name for name in read if name not in held and name not in self.parameters)
         predict.external_input.extend(name for name in read if name in held or name in self.parameters)
         return init, predict
+
+
+def rectifies(op: OperatorDef) -> bool:
+    """Whether an operator cuts off what is below 0: a rectifier, or Clip from 0 on.
+
+    What Clip cuts off above lies beyond the range that was seen behind it, so bytes cut it off by themselves.
+    """
+    return op.type == RELU.type or (op.type == CLIP.type and find_schema(op.type).view(op).min == 0)
 
 
 def _meaning_args(meaning: PerTensor | PerChannel) -> dict[str, Any]:

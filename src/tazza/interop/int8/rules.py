@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tazza.interop.int8.rewrite import Rewriting, for_bytes
+from tazza.interop.int8.rewrite import Rewriting, for_bytes, rectifies
 from tazza.operator import OpView, find_schema
 from tazza.operator.argument import find_argument
 from tazza.ops.nn.pool import pool_window
-from tazza.ops.nn.relu import RELU
 from tazza.ops.quantized.int8_softmax import STEP
 from tazza.ops.shape.concat import adds_axis, join_axis
 from tazza.proto import OperatorDef
@@ -19,6 +18,8 @@ from tazza.tensor import PerTensor
 
 SHARES = PerTensor(STEP)
 """What bytes of Softmax and Sigmoid mean."""
+LEAST_SHARE = 16 * STEP
+"""What the largest share has to reach: else hardly any byte but 0 is left of a thousand classes."""
 
 FLOATING = "it reads numbers of float32, and would be worth no bytes alone"
 UNKNOWN = "its filters or its bias are no parameters"
@@ -41,7 +42,7 @@ def channels_first(view: OpView) -> bool:
 def with_relu(state: Rewriting, blob: str) -> str:
     """Return what a rectifier behind a blob makes, which is then part of the operator that makes the blob."""
     found = state.sole_reader(blob)
-    if found is None or found[1].type != RELU.type or state.keep & set(found[1].output):
+    if found is None or not rectifies(found[1]) or state.keep & set(found[1].output):
         return blob
     state.take(found[0])
     return found[1].output[0]
@@ -168,6 +169,20 @@ def relu_bytes(state: Rewriting, op: OperatorDef) -> str | None:
     return None
 
 
+@for_bytes("Clip")
+def clip_bytes(state: Rewriting, op: OperatorDef) -> str | None:
+    """A cut at 0 that no layer took; above, bytes end where the range does."""
+    form = state.bytes.get(op.input[0])
+    if form is None:
+        return FLOATING
+    if not rectifies(op):
+        return "bytes have cuts at 0 alone"
+    if state.weights == "tensor":
+        return "a rectifier of bytes has one scale in Caffe2"
+    state.emit("Int8Relu", [form.name], op.output[0], form.moved)
+    return None
+
+
 @for_bytes("LeakyRelu")
 def leaky_relu_bytes(state: Rewriting, op: OperatorDef) -> str | None:
     """A rectifier with a slope, where the slope is one that bytes have."""
@@ -199,6 +214,9 @@ def softmax_bytes(state: Rewriting, op: OperatorDef) -> str | None:
         return FLOATING
     if view.axis % len(shape) != 1:
         return f"axis = {view.axis}, Caffe2's softmax of bytes has 1"
+    high = state.ranges[op.output[0]].high
+    if high < LEAST_SHARE:
+        return f"its largest share is {high:.2g}, and bytes tell shares apart by {STEP:.2g}"
     state.emit_as("Int8Softmax", [form.name], op.output[0], SHARES, form.moved)
     return None
 
@@ -260,6 +278,20 @@ def flatten_bytes(state: Rewriting, op: OperatorDef) -> str | None:
     if form.moved and (int(np.prod(shape[2:])) > 1 or find_schema(op.type).view(op).axis != 1):
         return "rows of an image would have another order in bytes"
     state.emit_flat("Int8Flatten", op.input[0], op.output[0], **arguments(op, "Int8Flatten"))
+    return None
+
+
+@for_bytes("Reshape")
+def reshape_bytes(state: Rewriting, op: OperatorDef) -> str | None:
+    """Rows of images of one place, as `Flatten` makes them."""
+    form, shape, rows = state.bytes.get(op.input[0]), state.shape(op.input[0]), state.shape(op.output[0])
+    if form is None or shape is None or rows is None:
+        return FLOATING
+    if any(state.readers[name] for name in op.output[1:]):
+        return "somebody reads the shape that it had"
+    if len(rows) != 2 or rows[0] != shape[0] or (form.moved and int(np.prod(shape[2:])) > 1):
+        return "bytes have rows of images of one place alone"
+    state.emit_flat("Int8Flatten", op.input[0], op.output[0])
     return None
 
 
