@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from tazza.nets import NETS
 
-PARALLEL = NETS.get("parallel")
-assert PARALLEL is not None
-PARALLEL.policy = dataclasses.replace(PARALLEL.policy, needs_workers=False)  # pyright: ignore[reportAttributeAccessIssue]
+parallel: Any = NETS.get("parallel")
+parallel.policy = dataclasses.replace(parallel.policy, needs_workers=False)

@@ -34,15 +34,29 @@ def is_there(module: str) -> bool:
     return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
 
 
-def public_names(source: str) -> list[str]:
-    r"""Return the names that a module defines at its outermost level.
+def _folded(node: ast.expr) -> ast.expr:
+    """Return a product of numbers as one."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        return ast.Constant(ast.literal_eval(_folded(node.left)) * ast.literal_eval(_folded(node.right)))
+    return node
 
-    >>> public_names("import a\nB, _c = 1, 2\ndef d(): e = 1\nclass F: pass")
-    ['B', 'F', 'd']
+
+def _taken(node: ast.FunctionDef) -> str:
+    node.args.defaults = [_folded(value) for value in node.args.defaults]
+    return f"({ast.unparse(node.args)})"
+
+
+def public_names(source: str) -> list[str]:
+    r"""Return the names that a module defines at its outermost level, those of functions with what they take.
+
+    >>> public_names("import a\nB, _c = 1, 2\ndef d(x, y=2 * 3): e = 1\nclass F: pass")
+    ['B', 'F', 'd(x, y=6)']
     """
     found: set[str] = set()
     for node in ast.parse(source).body:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        if isinstance(node, ast.FunctionDef):
+            found.add(node.name + _taken(node))
+        elif isinstance(node, ast.ClassDef):
             found.add(node.name)
         elif isinstance(node, ast.Assign):
             found.update(one.id for target in node.targets for one in ast.walk(target) if isinstance(one, ast.Name))
@@ -59,7 +73,7 @@ def lines(folder: Path) -> Iterator[str]:
             continue
         module = ".".join(parts).removesuffix(".__init__")
         if module != "__init__" and not is_there(module):
-            yield f"{module}: {' '.join(public_names(path.read_text(encoding='utf-8')))}".rstrip()
+            yield f"{module}: {'; '.join(public_names(path.read_text(encoding='utf-8')))}".rstrip()
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import unittest
 import zipfile
@@ -226,6 +227,28 @@ def test_modules_that_are_not_there_import_and_say_so(module: str) -> None:
     for name in _absent.absent()[module]:
         with pytest.raises(UnavailableError, match=f"{module}.{name} is not there yet"):
             getattr(found, name)()
+
+
+def test_names_that_are_not_there_say_what_they_take_and_why_they_refuse() -> None:
+    onnxifi, transform = (import_module(f"caffe2.python.{name}") for name in ("onnx.onnxifi", "trt.transform"))
+    taken = inspect.signature(transform.convert_onnx_model_to_trt_op).parameters
+    assert [(one.name, one.default) for one in taken.values()] == [
+        ("onnx_model", inspect.Parameter.empty),
+        ("max_batch_size", 64),
+        ("max_workspace_size", 2 << 20),
+        ("verbosity", 1),
+        ("debug_builder", False),
+    ]
+    with pytest.raises(UnavailableError, match="no ONNX"):
+        onnxifi.onnxifi_caffe2_net(None, {}, max_batch_size=2)
+    with pytest.raises(UnavailableError, match="no TensorRT"):
+        transform.convert_onnx_model_to_trt_op(None)
+
+
+def test_errors_of_converters_can_be_caught() -> None:
+    error = import_module("caffe2.python.onnx.error")
+    assert issubclass(error.Unsupported, error.BaseException)
+    assert issubclass(error.BaseException, Exception)
 
 
 def test_names_that_are_not_there_can_be_derived_from() -> None:
