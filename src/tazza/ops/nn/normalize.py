@@ -77,8 +77,11 @@ def normalize(op: OpView, X: Array, Y: Array) -> None:
     Y[...] = X / np.maximum(_length(X, op.axis), SHORTEST)
 
 
-SQUARES = {"squares": Total("sum", "X * X")}
-DIVISOR = {"length": "sqrt(squares)", "divisor": f"max(length, {SHORTEST})"}
+MOST = {"most": Total("max", "abs(X)")}
+SQUARES = {**MOST, "squares": Total("sum", "square(X * small)")}
+SMALL = {"small": "where(most > 1e15, 1e-25, 1)"}
+"""What keeps sums in float32 from overflowing, where an element is very large."""
+DIVISOR = {**SMALL, "length": "sqrt(squares) / small", "divisor": f"max(length, {SHORTEST})"}
 
 
 def _cut(op: OpView, X: TensorSpec) -> Cut | str:
@@ -131,18 +134,6 @@ def normalize_gradient_kernel(op: OpView, X: Array, dY: Array, dX: Array) -> Non
     dX[...] = (dY - y * (y * dY).sum(axis=op.axis, keepdims=True)) / divisor
 
 
-def _normalized_gradient(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
-    found = _cut(op, specs["X"])
-    if isinstance(found, str):
-        return found
-    totals = SQUARES | {"dots": Total("sum", "X * dY")}
-    row = DIVISOR | {"along": f"where(length < {SHORTEST}, 0, dots / (divisor * divisor))"}
-    return RowProgram(found, totals, row, {"dX": "(dY - X * along) / divisor"})
-
-
-row_program(NORMALIZE_GRADIENT, _normalized_gradient)
-
-
 NORMALIZE_L1 = schema(
     "NormalizeL1",
     "Y = X / |x| with |x| = sum of absolute values along `axis`; 0 where that is 0.",
@@ -177,8 +168,9 @@ def _normalized_l1(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | 
     found = _cut(op, specs["X"])
     if isinstance(found, str):
         return found
-    row = {"divisor": "where(length == 0, 1, length)"}
-    return RowProgram(found, {"length": Total("sum", "abs(X)")}, row, {"Y": "X / divisor"})
+    totals = {**MOST, "sizes": Total("sum", "abs(X) * small")}
+    row = {**SMALL, "length": "sizes / small", "divisor": "where(length == 0, 1, length)"}
+    return RowProgram(found, totals, row, {"Y": "X / divisor"})
 
 
 row_program(NORMALIZE_L1, _normalized_l1)
