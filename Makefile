@@ -71,7 +71,7 @@ index: venv  ## Regenerate the index of operators, kernels and engines, the page
 	$(BIN)/python -m tools.write_migration
 
 engines: venv  ## Declare anew which calls each engine refuses, and which the selective ones take
-	$(BIN)/pytest --quiet --declare tests/ops tests/engines tests/operator
+	$(BIN)/pytest --quiet --declare $(SPREAD) tests/ops tests/engines tests/operator
 
 proto: venv  ## Regenerate the message modules from the .proto files
 	$(BIN)/python tools/generate_proto.py

@@ -128,16 +128,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the table of engines, if it shall be; a process beside others hands on what its engines ran."""
-    if LEDGER.writes:
+    output: Any = getattr(session.config, "workeroutput", None)  # pytest-xdist puts it there
+    if output is not None:
+        output["calls"] = LEDGER.counts()
+        output["seen"] = [[*call, reason] for call, reason in LEDGER.seen.items()] if LEDGER.writes else []
+    elif LEDGER.writes:
         LEDGER.write()
-    if hasattr(session.config, "workeroutput"):
-        getattr(session.config, "workeroutput")["calls"] = LEDGER.counts()  # noqa: B009 -- pytest-xdist puts it there
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Add what the engines of another process ran."""
-    LEDGER.add(getattr(node, "workeroutput", {}).get("calls", {}))
+    """Add what the engines of another process ran, and what it saw of them."""
+    output = getattr(node, "workeroutput", {})
+    LEDGER.add(output.get("calls", {}))
+    LEDGER.seen.update({(engine, type, call): reason for engine, type, call, reason in output.get("seen", [])})
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
