@@ -214,13 +214,13 @@ def _softmax_rows(op: OpView, specs: Mapping[str, TensorSpec]) -> tuple[RowProgr
         "own": Total("sum", "where(index == label, X, 0)"),
     }
     row = {"gap": "own - most", "share": "1 / powers", "bad": BAD}
-    each, lies = {"P": "exp(X - most) / powers"}, {"label": "row"}
+    each = {"P": "exp(X - most) / powers"}
     places = {
         "lost": Total("sum", f"{_weight(op)} * -log(max(exp(gap) * share, {PROBABILITY_MIN}))"),
         "counted": Total("sum", _weight(op)),
     }
     return (
-        RowProgram(cut, totals, row, each, lies, wrong="bad", check=check, keeps=("gap", "share")),
+        RowProgram(cut, totals, row, each, {"label": "row"}, wrong="bad", check=check, keeps=("gap", "share")),
         RowProgram(Cut(1, cut.before * cut.behind), places, {"loss": "where(counted == 0, 0, lost / counted)"}),
     )
 
@@ -231,11 +231,17 @@ def _gradient_rows(op: OpView, specs: Mapping[str, TensorSpec]) -> tuple[RowProg
     counted = {"counted": Total("sum", _weight(op))}
     factor = {"factor": "scale * dloss / where(counted > 0, counted, 1)"}
     row = {"each": f"{_weight(op)} * factor", "bad": BAD}
-    lies = {"label": "row", "weights": "row", "factor": "one"}
     each = {"dX": "where(index == label, P - 1, P) * each"}
     return (
         RowProgram(Cut(1, cut.before * cut.behind), counted, factor, lies={"dloss": "one"}, keeps=("factor",)),
-        RowProgram(cut, row=row, each=each, lies=lies, wrong="bad", check=check),
+        RowProgram(
+            cut,
+            row=row,
+            each=each,
+            lies={"label": "row", "weights": "row", "factor": "one"},
+            wrong="bad",
+            check=check,
+        ),
     )
 
 
