@@ -230,7 +230,7 @@ def CreateOperator(
     control_input: Any = None,
     device_option: DeviceOptionProto | None = None,
     arg: Iterable[Any] | None = None,
-    engine: str | None = None,
+    engine: Any = None,
     debug_info: str | None = None,
     **kwargs: Any,
 ) -> OperatorDef:
@@ -245,7 +245,7 @@ def CreateOperator(
     if engine is not None:
         if not isinstance(engine, (str, bytes)):
             raise TypeError(f"engine of {operator_type} is the name of one, got {engine!r} of type {type(engine)}")
-        made.engine = engine
+        made.engine = cast("str", engine)  # messages take both
     if debug_info is not None:
         made.debug_info = debug_info
     if "random_seed" in kwargs:

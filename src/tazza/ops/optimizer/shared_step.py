@@ -106,8 +106,8 @@ STORM = schema(
     no_gradient=NO_GRADIENT,
     source="Cutkosky, Orabona 2019",
     example="""
-    >>> run("Storm", [1.0], [0.0], [4.0], [2.0], [-2.0], momentum=1.0, beta=0.0)
-    (array([-1.], dtype=float32), array([2.], dtype=float32), array([8.], dtype=float32))
+    >>> [one.round(4) for one in run("Storm", [1.0], [0.0], [4.0], [2.0], [-2.0], momentum=1.0, beta=0.0, outputs=3)]
+    [array([-1.], dtype=float32), array([2.], dtype=float32), array([8.], dtype=float32)]
     """,
 )
 

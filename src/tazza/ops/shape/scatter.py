@@ -117,8 +117,8 @@ def scatter_cost(op: OpView, X: TensorSpec, indices: TensorSpec, updates: Tensor
 def scatter(op: OpView, X: Array, indices: Array, updates: Array, Y: Array) -> None:
     axis = op.axis % X.ndim
     whole, part = ((math.prod(s[:axis]), s[axis], math.prod(s[axis + 1 :])) for s in (X.shape, indices.shape))
+    check_rows(op, indices, whole[1], "indices")
     at = indices.reshape(part)
-    check_rows(op, at, whole[1], "indices")
     Y[...] = X
     before, behind = np.arange(part[0])[:, None, None], np.arange(part[2])
     Y.reshape(whole)[before, at, behind] = updates.reshape(-1)[: at.size].reshape(part)
