@@ -44,7 +44,7 @@ records: venv  ## Ten million records through readers, queues and stages on thre
 fuzz: venv  ## Fuzz nets, files and commands: some twenty minutes; ONLY="--minutes 120" for as long as one likes
 	$(BIN)/python -m tests.fuzz $(if $(ONLY),$(ONLY),--nets 300000 --files 100000 --commands 10000)
 
-check: venv  ## Formatting, lint; types of what changed beside gates and fast tests: under two minutes
+check: venv  ## Formatting, lint; types of the package and of what changed beside gates and fast tests: under two minutes
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync changed-types fast
@@ -52,7 +52,7 @@ check: venv  ## Formatting, lint; types of what changed beside gates and fast te
 types: venv  ## Types, of the package and of all that surrounds it: two to three minutes
 	$(BIN)/python -m tools.check_types --all
 
-changed-types: venv  ## Types of the files that changed since they were found right, and of those that import them
+changed-types: venv  ## Types of the files that changed since they were found right, and of those that import them; of the package all
 	$(BIN)/python -m tools.check_types
 
 # They give way to the type checker, which takes one process however many cores there are.

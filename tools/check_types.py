@@ -1,9 +1,12 @@
 """Check the types of what changed: of each file that differs from what was found right, or that imports such a one.
 
-    python -m tools.check_types [--all]
+    python -m tools.check_types             # of what surrounds the package, what was found right before, or differs
+    python -m tools.check_types --whole     # everything that is not known to be right
+    python -m tools.check_types --all       # everything, whatever is known
 
 A file is right as long as it, all that it imports (and what these import), the checker's settings and the installed
-packages are those of the run that found it so. A first run checks everything, and any does with `--all`.
+packages are those of the run that found it so. In a fresh checkout nothing is known: then the package is checked, and
+of tests, tools, benchmarks and examples what differs from the last commit; a test of `make test` checks the others.
 """
 
 from __future__ import annotations
@@ -11,8 +14,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from importlib.metadata import distribution, distributions
 from pathlib import Path
 from typing import Any
@@ -98,24 +102,57 @@ def check(names: Iterable[str]) -> int:
     return call_node(*NODE_OPTIONS, str(program), *names, cwd=ROOT)
 
 
-def main(*, everything: bool) -> int:
-    """Check what is not known to be right, or everything; return the checker's exit status."""
+def changed() -> set[str]:
+    """Return the files that differ from the last commit, new ones included; none where there is no git."""
+    try:
+        told = subprocess.run(
+            ["git", "status", "--porcelain", "--untracked-files=all", "--no-renames"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return set()
+    return {line[3:] for line in told.splitlines()}
+
+
+def due(names: Mapping[str, str], right: Mapping[str, str], differing: Collection[str]) -> list[str]:
+    """Return the files to check: of the package all that are not right, of others those that were right, or differ.
+
+    Args:
+        names: file -> its key now.
+        right: file -> the key with which it was found right.
+        differing: files that differ from the last commit.
+
+    >>> names = {"src/a.py": "1", "tests/b.py": "2", "tests/c.py": "3", "tests/d.py": "4"}
+    >>> due(names, {"tests/c.py": "0"}, ["tests/d.py"])
+    ['src/a.py', 'tests/c.py', 'tests/d.py']
+    """
+    left = (name for name, key in names.items() if right.get(name) != key)
+    return [name for name in left if name.startswith("src/") or name in right or name in differing]
+
+
+def main(*, whole: bool, known: bool) -> int:
+    """Check what is due, or the `whole`, as far as it is not `known` to be right; return the checker's exit status."""
     around, now = surroundings(), keys(files())
-    known: dict[str, Any] = json.loads(FOUND_RIGHT.read_text()) if FOUND_RIGHT.exists() else {}
-    right: dict[str, str] = known["files"] if known.get("around") == around and not everything else {}
+    noted: dict[str, Any] = json.loads(FOUND_RIGHT.read_text()) if known and FOUND_RIGHT.exists() else {}
+    right: dict[str, str] = noted["files"] if noted.get("around") == around else {}
     names = {str(path.relative_to(ROOT)): key for path, key in now.items()}
-    left = [name for name, key in names.items() if right.get(name) != key]
-    print(f"types: {len(left)} of {len(names)} files are not known to be right", flush=True)
+    left = [name for name, key in names.items() if right.get(name) != key] if whole else due(names, right, changed())
+    unknown = sum(right.get(name) != key for name, key in names.items())
+    print(f"types: of {len(names)} files {unknown} are not known to be right, {len(left)} are checked", flush=True)
     if not left:
         return 0
     status = check([] if len(left) == len(names) else left)
     if status == 0:
         FOUND_RIGHT.parent.mkdir(exist_ok=True)
         beside = FOUND_RIGHT.with_suffix(".new")
-        beside.write_text(json.dumps({"around": around, "files": names}), encoding="utf-8")
+        found = {**{name: key for name, key in right.items() if name in names}, **{name: names[name] for name in left}}
+        beside.write_text(json.dumps({"around": around, "files": found}), encoding="utf-8")
         beside.replace(FOUND_RIGHT)
     return status
 
 
 if __name__ == "__main__":
-    sys.exit(main(everything="--all" in sys.argv[1:]))
+    sys.exit(main(whole=bool({"--all", "--whole"} & set(sys.argv)), known="--all" not in sys.argv))

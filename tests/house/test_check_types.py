@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,6 +43,26 @@ def test_who_imports_what_changed_is_checked(tmp_path: Path, monkeypatch: pytest
     paths["a"].write_text("x = ''\n")
     after = keys(paths.values())
     assert {name for name, path in paths.items() if before[path] != after[path]} == {"a", "b", "c"}
+
+
+@pytest.mark.slow
+def test_all_types_are_right() -> None:
+    """Minutes where nothing is known; `make check` looks at the package alone then."""
+    command = [sys.executable, "-m", "tools.check_types", "--whole"]
+    checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout[-4000:] + checked.stderr[-4000:]
+
+
+def test_what_differs_from_the_last_commit_is_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check_types, "ROOT", tmp_path)
+    assert check_types.changed() == set(), "there is no git"
+    git = ["git", "-c", "user.name=a", "-c", "user.email=b"]
+    for name in ("a.py", "b.py", "c.py"):
+        (tmp_path / name).write_text("x = 1\n")
+    for words in (["init", "--quiet"], ["add", "a.py", "b.py"], ["commit", "--quiet", "--message=c"]):
+        subprocess.run([*git, *words], cwd=tmp_path, check=True)
+    (tmp_path / "b.py").write_text("x = 2\n")
+    assert check_types.changed() == {"b.py", "c.py"}
 
 
 def test_circles_end() -> None:
