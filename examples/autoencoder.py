@@ -25,14 +25,14 @@ from numpy.typing import NDArray
 from tazza import Model, Workspace
 from tazza.db.images import LabelledImages, held_back, load_digits, load_idx
 from tazza.models.optimizer import adam
-from tazza.models.task import Batch, Task
+from tazza.models.task import Batch, TrainingTask
 
 Rows = NDArray[np.float32]
 PIXELS = 28 * 28
 
 
 @dataclass
-class Autoencoder(Task):
+class Autoencoder(TrainingTask):
     """Pictures from MNIST's files in a folder, or the digits of scikit-learn."""
 
     data: str | None = None

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from tazza import Model, Workspace
 from tazza.models.net import BlobReference
 from tazza.models.optimizer import adam
-from tazza.models.task import Batch, Task
+from tazza.models.task import Batch, TrainingTask
 
 FONT = """
 .##.  ..#.  .##.  ###.  ..#.  ####  .##.  ####  .##.  .##.
@@ -111,7 +111,7 @@ def wrong(read: Sequence[int], text: Sequence[int]) -> int:
 
 
 @dataclass
-class Reader(Task):
+class Reader(TrainingTask):
     """Lines are drawn as they are needed."""
 
     iterations: int = 1600

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from tazza import Model, Workspace
 from tazza.models.initializer import constant, gaussian
-from tazza.models.task import Batch, Task
+from tazza.models.task import Batch, TrainingTask
 from tazza.tensor.rows import RowSlices
 
 Numbers = NDArray[np.float64]
@@ -65,7 +65,7 @@ def draw(examples: int, rows: int, seed: int = 1) -> Log:
 
 
 @dataclass
-class Clicks(Task):
+class Clicks(TrainingTask):
     """A tenth of the log is held back; the rest is gone through once."""
 
     update: str = "SparseAdagrad"

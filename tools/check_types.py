@@ -133,10 +133,10 @@ def due(names: Mapping[str, str], right: Mapping[str, str], differing: Collectio
     return [name for name in left if name.startswith("src/") or name in right or name in differing]
 
 
-def main(*, whole: bool, known: bool) -> int:
-    """Check what is due, or the `whole`, as far as it is not `known` to be right; return the checker's exit status."""
+def main(*, whole: bool, anew: bool) -> int:
+    """Check what is due, or the `whole`, as far as it is not known to be right, or `anew`; return the checker's exit status."""
     around, now = surroundings(), keys(files())
-    noted: dict[str, Any] = json.loads(FOUND_RIGHT.read_text()) if known and FOUND_RIGHT.exists() else {}
+    noted: dict[str, Any] = {} if anew or not FOUND_RIGHT.exists() else json.loads(FOUND_RIGHT.read_text())
     right: dict[str, str] = noted["files"] if noted.get("around") == around else {}
     names = {str(path.relative_to(ROOT)): key for path, key in now.items()}
     left = [name for name, key in names.items() if right.get(name) != key] if whole else due(names, right, changed())
@@ -155,4 +155,4 @@ def main(*, whole: bool, known: bool) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(whole=bool({"--all", "--whole"} & set(sys.argv)), known="--all" not in sys.argv))
+    sys.exit(main(whole=bool({"--all", "--whole"} & set(sys.argv)), anew="--all" in sys.argv))

@@ -111,7 +111,10 @@ def test_figures_are_those_of_what_was_learned_so_far() -> None:
 BAD: dict[str, tuple[str, str]] = {
     "nothing in it": ("x = 1\n", "declares none of the tasks that can be trained"),
     "two tasks": ("class Other(Halves): ...\n", "declares Halves, Other of the tasks that can be trained"),
-    "no method": ("from tazza.models.task import Task\nclass Idle(Task): ...\n", "declares none of the tasks"),
+    "no method": (
+        "from tazza.models.task import TrainingTask\nclass Idle(TrainingTask): ...\n",
+        "declares none of the tasks",
+    ),
     "an error": ("raise OSError('the dog ate it')\n", "failed as it was imported: OSError: the dog ate it"),
     "no figure": ("Halves.test = lambda self, workspace: {}\n", "the test of Halves gives no figure"),
     "no loss": (

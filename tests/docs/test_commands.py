@@ -33,6 +33,7 @@ NOT_RUN = {
     "make documents": "runs this",
     "make proto": "fetches a compiler of messages",
     "python -m tools.run_conformance": "needs the tests of Caffe2",
+    "python -m tools.run_conformance --net-type TYPE WORD...": "needs the tests of Caffe2",
     "make test-oldest": "makes an environment of the oldest dependencies",
     "make array-api": "needs a checkout of the suite",
     "pip install '.[peers]'": "gigabytes",

@@ -20,7 +20,7 @@ from tazza.workspace import Workspace
 BATCH = 3
 SMALL: dict[str, dict[str, Any]] = {
     "resnet50": {"width": 0.125, "size": 32, "blocks": (1, 2), "classes": 5},
-    "mobilenet_v2": {"width": 0.25, "size": 32, "classes": 5},
+    "mobilenet_v2": {"width": 0.25, "size": 64, "classes": 5},
     "lenet": {"classes": 5},
     "mlp": {"classes": 5},
 }
@@ -98,7 +98,7 @@ def test_inference(name: str) -> None:
 @pytest.mark.parametrize("name", names("training"))
 def test_training(name: str) -> None:
     model, shape = CLASSIFIERS[name].training(**SMALL[name]), shape_of(name)
-    sgd(model, 0.01, momentum=0.9)
+    sgd(model, 1e-4, momentum=0.9)
     seed_operators(model.net.proto, 1)
     specs = specs_of(model, shape)
     made = apply_all(model.net.proto, PassContext(keep={"loss"}, specs=specs))

@@ -202,7 +202,7 @@ def train_char_lstm(
 
 @train.command("program")
 def train_program(
-    program: Annotated[Path, typer.Argument(help="FILE.py that declares a tazza.models.task.Task; it is run")],
+    program: Annotated[Path, typer.Argument(help="FILE.py that declares a tazza.models.task.TrainingTask; it is run")],
     set: Annotated[list[str] | None, typer.Option(help="NAME=VALUE of a field of the task; may be repeated")] = None,
     iterations: Annotated[int | None, typer.Option(help="steps. [default: what the task says]", min=1)] = None,
     seed: Annotated[int | None, typer.Option(help="of operators that draw. [default: 1]", min=0)] = None,

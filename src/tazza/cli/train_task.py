@@ -21,7 +21,7 @@ from tazza.cli.train_settings import StoredSettings
 from tazza.cli.training_run import TrainingRun
 from tazza.errors import ArgumentError, FileError
 from tazza.interop import save_nets
-from tazza.models.task import Learning, Task
+from tazza.models.task import Learning, TrainingTask
 from tazza.models.training import Trainer
 from tazza.nets import NETS
 from tazza.registry import Registry
@@ -56,7 +56,7 @@ class TaskSettings(StoredSettings):
 # -- the task of a program ---------------------------------------------------------------------------------------------
 
 
-def task_of(path: Path, options: Mapping[str, str]) -> Task:
+def task_of(path: Path, options: Mapping[str, str]) -> TrainingTask:
     """Return the task that a program declares, made with options by name.
 
     Raises:
@@ -70,19 +70,19 @@ def task_of(path: Path, options: Mapping[str, str]) -> Task:
     found = [
         kind
         for kind in vars(module).values()
-        if isinstance(kind, type) and issubclass(kind, Task) and kind.__module__ == module.__name__
+        if isinstance(kind, type) and issubclass(kind, TrainingTask) and kind.__module__ == module.__name__
     ]
     whole = [kind for kind in found if not inspect.isabstract(kind)]
     if len(whole) != 1:
         names = ", ".join(kind.__name__ for kind in whole) if whole else "none"
         raise ArgumentError(
             f"{shown(path)} declares {names} of the tasks that can be trained, and one is needed",
-            hint="derive one class from tazza.models.task.Task, with all of its methods",
+            hint="derive one class from tazza.models.task.TrainingTask, with all of its methods",
         )
     return whole[0](**_values(whole[0], options))
 
 
-def _values(kind: type[Task], options: Mapping[str, str]) -> dict[str, Any]:
+def _values(kind: type[TrainingTask], options: Mapping[str, str]) -> dict[str, Any]:
     known: Registry[str, Any] = Registry(f"option of {kind.__name__}")
     hints = get_type_hints(kind)
     for each in dataclasses.fields(kind):

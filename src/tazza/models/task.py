@@ -26,13 +26,13 @@ Batch = Mapping[str, NDArray[Any]]
 
 
 @dataclass
-class Task(ABC):
+class TrainingTask(ABC):
     """Base of tasks.
 
     >>> import numpy as np
     >>> from tazza.models import sgd
     >>> @dataclass
-    ... class Halves(Task):
+    ... class Halves(TrainingTask):
     ...     rate: float = 0.1
     ...     def steps(self):
     ...         return 100
@@ -91,7 +91,9 @@ class Task(ABC):
 class Learning(Closing):
     """A task under way: its nets in a workspace of their own, fed batch by batch."""
 
-    def __init__(self, task: Task, *, seed: int = 1, net_type: str | None = None, workers: int | None = None) -> None:
+    def __init__(
+        self, task: TrainingTask, *, seed: int = 1, net_type: str | None = None, workers: int | None = None
+    ) -> None:
         """Make the nets and the parameters.
 
         Args:
@@ -158,7 +160,7 @@ class Learning(Closing):
 
 
 def learn(
-    task: Task, steps: int | None = None, *, seed: int = 1, told: Callable[[TrainingStep], object] | None = None
+    task: TrainingTask, steps: int | None = None, *, seed: int = 1, told: Callable[[TrainingStep], object] | None = None
 ) -> dict[str, float]:
     """Train a task and return the figures of its test.
 

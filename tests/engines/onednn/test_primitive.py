@@ -259,3 +259,15 @@ def test_what_is_never_freed_is_counted_when_it_is_made() -> None:
     assert primitive._unfreed == before, "a descriptor alone leaves nothing"  # pyright: ignore[reportPrivateUsage]
     _ = made.primitive
     assert primitive._unfreed == before + made.never_freed  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_what_is_made_steadily_hangs_on_nothing_made_before(name: str) -> None:
+    """Whether many primitives that are never freed are there already, or none: the implementation is the same."""
+    found: set[str] = set()
+    for most in (0, 2**30):
+        with primitive.UNFREED.override(most), primitive.steadily(True):
+            primitive.PRIMITIVES.clear()
+            found.add(REQUESTS[name]().implementation)
+            assert not REQUESTS[name]().never_freed
+    assert len(found) == 1

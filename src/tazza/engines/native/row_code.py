@@ -116,7 +116,7 @@ class Rows:
         """Along which rows are gone through, and cut."""
         elements = self.write_words.mul(self.w["outer"], self.w["along"])
         counted = self.write_words.most(elements, "1")  # what is divided by the number of none is 0
-        self.known = {"count": self.numbers.lanes.splat(lines.let(f"uitofp i64 {counted} to double"))}
+        self.given = {"count": self.numbers.lanes.splat(lines.let(f"uitofp i64 {counted} to double"))}
         self.turns = {
             one.name: tuple(lines.load_word("%block", k) for k in (place, place + 1))
             for place, one in zip(
@@ -126,7 +126,7 @@ class Rows:
         """Of letters that begin anew: how many rows share a number, and how many there are."""
         for k, name in enumerate(form.given, len(WORDS) + len(form.operands)):
             value = lines.let(f"bitcast i64 {lines.load_word('%block', k)} to double")
-            self.known[name] = self.numbers.lanes.splat(value)
+            self.given[name] = self.numbers.lanes.splat(value)
 
     def write(self) -> None:
         """All passes over a row before the next one; or, where rows are cut, one pass over all chunks, and so on."""
@@ -151,10 +151,10 @@ class Rows:
     def _whole(self, item: str) -> None:
         """Do all that is done with one item."""
         one, span = self._item(item), ("0", self.extent)
-        known: dict[str, str] = {}
+        totals: dict[str, str] = {}
         for stage in self.form.stages:
-            known |= self._totals(one, stage, span, self._numbers(one, known))
-        numbers = self._numbers(one, known)
+            totals |= self._totals(one, stage, span, self._numbers(one, totals))
+        numbers = self._numbers(one, totals)
         self._elements(one, span, numbers)
         self._store_numbers(one, numbers)
 
@@ -162,8 +162,8 @@ class Rows:
         """Make the totals of stage k for one chunk of an item."""
         item, chunk = self._split(part)
         one = self._item(item)
-        known = self._joined(item, self.form.stages[:k])
-        found = self._totals(one, self.form.stages[k], self._span(chunk), self._numbers(one, known))
+        totals = self._joined(item, self.form.stages[:k])
+        found = self._totals(one, self.form.stages[k], self._span(chunk), self._numbers(one, totals))
         for name, value in found.items():
             self.numbers.store(value, self.w["scratch"], self._place(name, part), None)
 
@@ -221,10 +221,10 @@ class Rows:
         b, column = w.div(item, blocks), w.mul(w.rem(item, blocks), self.form.lanes)
         return _Item(b, w.add(w.mul(b, behind), column), lanes_below(self.v, w.sub(behind, column)))
 
-    def _numbers(self, one: _Item, known: Mapping[str, str]) -> dict[str, str]:
-        """Return the numbers of a row that follow from those totals that are known."""
+    def _numbers(self, one: _Item, totals: Mapping[str, str]) -> dict[str, str]:
+        """Return the numbers of a row that follow from the totals that there are."""
         v = self.numbers.lanes
-        values = {**self.known, **known}
+        values = {**self.given, **totals}
         for operand in self.form.operands:
             if operand.written or operand.lies not in ("row", "one", "picked"):
                 continue

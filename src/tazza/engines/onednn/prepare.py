@@ -10,7 +10,7 @@ from tazza.device import Context
 from tazza.engines.onednn.descriptor import accepts_dense
 from tazza.engines.onednn.launch import ZeroLaunch
 from tazza.engines.onednn.library import Unimplemented
-from tazza.engines.onednn.primitive import ROOM_BYTES
+from tazza.engines.onednn.primitive import ROOM_BYTES, steadily
 from tazza.operator import LaidOut, OpSchema, OpView, Spec, Unsupported, kernel_key, launcher
 from tazza.operator.choice import EPILOGUES
 from tazza.operator.in_place import may_overwrite
@@ -63,7 +63,8 @@ def onednn(
             def make() -> Answer:
                 require_room(ROOM_BYTES, "oneDNN")
                 try:
-                    return _checked(op, translate(op, specs), specs)
+                    with steadily(op.batch_invariant):
+                        return _checked(op, translate(op, specs), specs)
                 except Unimplemented as error:
                     return Unsupported(error.message)
 

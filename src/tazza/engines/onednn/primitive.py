@@ -22,6 +22,7 @@ import itertools
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias, cast
@@ -39,6 +40,7 @@ from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType
 
 MOST = flag("onednn_primitives", 2048, "primitives that are kept for the next operator that wants the same", minimum=1)
+_steady: ContextVar[bool] = ContextVar("steady", default=False)
 UNFREED = flag(
     "onednn_unfreed",
     1024,
@@ -295,11 +297,11 @@ class PrimitiveDescriptor:
 
     def alternatives(self) -> Iterator[PrimitiveDescriptor]:
         """Yield this and every further implementation that oneDNN has for the same request."""
-        operation, arguments, attributes, threads, first = self.key
+        operation, arguments, attributes, threads, first, steady = self.key
         skip = first
         while True:
             try:
-                yield _cached((operation, arguments, attributes, threads, skip))
+                yield _cached((operation, arguments, attributes, threads, skip, steady))
             except LookupError:
                 return
             skip += 1
@@ -353,7 +355,7 @@ def describe(
     _check_axes(operation, arguments)
     attributes = float_math() if attributes is None else attributes
     count = threads if threads else threads_for(flops, sum(_nbytes(one) for one in arguments))
-    key = (operation, arguments, attributes, count, 0)
+    key = (operation, arguments, attributes, count, 0, _steady.get())
     if kept:
         return _cached(key)
     with _lock:
@@ -399,7 +401,7 @@ def _cached(key: tuple[Any, ...]) -> PrimitiveDescriptor:
 
 
 def _create(key: tuple[Any, ...]) -> PrimitiveDescriptor:
-    operation, arguments, attributes, threads, skip = key
+    operation, arguments, attributes, threads, skip, steady = key
     if any(abs(number) > NUMBER_MAX for one in arguments for number in _numbers(one)):
         raise Unimplemented(f"oneDNN takes strides, dilations and pads up to {NUMBER_MAX}")
     create = getattr(lib, f"dnnl_{operation}_primitive_desc_create")
@@ -423,17 +425,32 @@ def _create(key: tuple[Any, ...]) -> PrimitiveDescriptor:
         found = implementation(skip)
         if found is None:
             raise LookupError(skip)
-        return _freed(found, map(implementation, itertools.count(skip + 1)))
+        if found.never_freed and (steady or _unfreed >= UNFREED.value):
+            return _freed(found, map(implementation, itertools.count(skip + 1)))
+        return found
+
+
+@contextmanager
+def steadily(steady: bool) -> Generator[None]:
+    """Let what is described in the block hang on nothing that was made before, if `steady`.
+
+    The code of its primitives is freed then from the first one on: an implementation that is taken as long as there
+    are few of another kind would give other bits than the next one.
+    """
+    before = _steady.set(steady)
+    try:
+        yield
+    finally:
+        _steady.reset(before)
 
 
 def _freed(first: PrimitiveDescriptor, others: Iterator[PrimitiveDescriptor | None]) -> PrimitiveDescriptor:
-    """Return the first, or of the others one whose code is freed, where there are enough that are not."""
-    if first.never_freed and _unfreed >= UNFREED.value:
-        for other in others:
-            if other is None or not other.is_best:
-                break
-            if not other.never_freed:
-                return other
+    """Return the first of the others whose code is freed; the first itself where none is as good."""
+    for other in others:
+        if other is None or not other.is_best:
+            break
+        if not other.never_freed:
+            return other
     return first
 
 

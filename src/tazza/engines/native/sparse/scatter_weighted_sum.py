@@ -68,13 +68,20 @@ def write_sum(lines: Lines, bits: int, summands: int) -> None:
         each(added)
 
 
-@launcher(SCATTER_WEIGHTED_SUM, engine="native", accepts=accepts_rows)
+def accepts(letter: str, spec: Spec) -> bool:
+    """Take what is written over as it lies: a copy in other order would not be."""
+    return letter == "X0" or accepts_rows(letter, spec)
+
+
+@launcher(SCATTER_WEIGHTED_SUM, engine="native", accepts=accepts)
 def prepare_scatter_weighted_sum(
     op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
 ) -> Launch | Unsupported:
     """Compile the sums."""
     del context
     X0, w0, indices, *pairs = cast("Sequence[TensorSpec]", inputs)
+    if not accepts_rows("X0", X0):
+        return Unsupported("the rows of X0 do not lie one behind the other")
     if not all_float32(X0, w0, *pairs, *outputs):
         return Unsupported("it is compiled for float32")
     bits, count = 8 * indices.dtype.itemsize, len(pairs) // 2
