@@ -134,7 +134,7 @@ def due(names: Mapping[str, str], right: Mapping[str, str], differing: Collectio
 
 
 def main(*, whole: bool, anew: bool) -> int:
-    """Check what is due, or the `whole`, as far as it is not known to be right, or `anew`; return the checker's exit status."""
+    """Check what is due, or the `whole`, as far as it is not known to be right, or `anew`; return the exit status."""
     around, now = surroundings(), keys(files())
     noted: dict[str, Any] = {} if anew or not FOUND_RIGHT.exists() else json.loads(FOUND_RIGHT.read_text())
     right: dict[str, str] = noted["files"] if noted.get("around") == around else {}
