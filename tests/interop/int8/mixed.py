@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tazza.interop import export_nets
 from tazza.interop.int8 import quantize_nets
 from tazza.models import Model, layers
+from tazza.models.training import seed_operators
 from tazza.proto import NetDef
 from tazza.workspace import Workspace
 
@@ -54,6 +55,7 @@ def mixed() -> tuple[NetDef, NetDef]:
     for name in ("softmax", "scores"):
         net.add_external_output(name)
     workspace, random = Workspace(), np.random.default_rng(SEED)
+    seed_operators(model.init_net.proto, 3)
     workspace.run_net_once(model.init_net.proto)
     for name in workspace.blob_names():
         shape = np.shape(workspace.fetch(name))

@@ -13,6 +13,7 @@ from tazza.errors import ArgumentError
 from tazza.interop import export_nets, load
 from tazza.interop.int8 import BYTES, METHODS, compare, quantize_nets, watch_nets
 from tazza.models import Model
+from tazza.models.training import seed_operators
 from tazza.models.zoo import CLASSIFIERS
 from tazza.operator import SCHEMAS, operator_def
 from tazza.proto import NetDef
@@ -91,6 +92,7 @@ def single(type: str, inputs: list[str], shape: tuple[int, ...], parameters: dic
     model.net.add(type, inputs, "y", **args)
     model.net.add_external_output("y")
     workspace = Workspace()
+    seed_operators(model.init_net.proto, 3)
     workspace.run_net_once(model.init_net.proto)
     nets = export_nets(model, workspace, parameters=[*parameters, "x_w", "x_b"])
     return nets, np.random.default_rng(2).standard_normal(shape).astype(np.float32)
@@ -140,6 +142,7 @@ def test_what_stays_float32_says_why(type: str, args: dict[str, Any], reason: st
 def test_nets_of_phones_are_bytes_to_their_scores(name: str) -> None:
     """Clip from 0 to 6 becomes part of convolutions, and a reshape of one place rows; shares of 1000 stay float32."""
     model, workspace = CLASSIFIERS[name].inference(), Workspace()
+    seed_operators(model.init_net.proto, 3)
     workspace.run_net_once(model.init_net.export())
     nets = export_nets(model, workspace)
     images = np.random.default_rng(1).standard_normal((1, 3, 224, 224)).astype(np.float32)
