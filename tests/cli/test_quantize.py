@@ -11,6 +11,7 @@ import pytest
 import tazza
 from tazza.cli.quantize import PICTURE, PREDICT, RESULTS, TABLE
 from tazza.models import Model
+from tazza.models.training import seed_operators
 from tazza.proto import NetDef
 from tazza.proto.message import read_message
 from tests.cli.conftest import Run
@@ -28,6 +29,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     built.net.add("Tanh", [str(x)], ["bent"])
     built.net.add_external_output(built.softmax(built.fc("bent", "scores", 4, 3), "softmax"))
     workspace = tazza.Workspace()
+    seed_operators(built.init_net.proto, 3)
     workspace.run_net_once(built.init_net.export())
     tazza.save_nets(folder / "init_net.pb", folder / "predict_net.pb", built, workspace)
     tazza.save_predictor(folder / "small.minidb", built, workspace, shapes={"data": (2, 1, 6, 5)})

@@ -14,6 +14,7 @@ from tazza.interop import export_nets, load
 from tazza.interop.int8 import METHODS, Histogram, Range, calibrate, quantize_nets
 from tazza.interop.int8.unfold import folded, with_own_names
 from tazza.models import Model, layers
+from tazza.models.training import seed_operators
 from tazza.operator import operator_def, why_unavailable
 from tazza.proto import NetDef
 from tazza.proto.message import read_message
@@ -46,6 +47,7 @@ def residual() -> tuple[NetDef, NetDef]:
     layers.fc(model, y, "scores", 8 * 2 * 2, 10)
     model.net.add_external_output("scores")
     workspace = Workspace()
+    seed_operators(model.init_net.proto, 3)
     workspace.run_net_once(model.init_net.proto)
     for name in workspace.blob_names():
         if name.endswith(("_rm", "_b", "_bn_s")):
@@ -240,6 +242,7 @@ def test_a_slope_and_shares(alpha: float) -> None:
     model.net.add("Softmax", "logits", "scores")
     model.net.add_external_output("scores")
     workspace = Workspace()
+    seed_operators(model.init_net.proto, 3)
     workspace.run_net_once(model.init_net.proto)
     nets, x = export_nets(model, workspace), np.random.default_rng(4).standard_normal((11, 7)).astype(np.float32)
     small = quantize_nets(*nets, [{"data": x}])
