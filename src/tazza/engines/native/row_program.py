@@ -172,7 +172,7 @@ def _launch(task: _Task, operands: tuple[Operand, ...], sizes: Mapping[str, int]
     slots = [task.slots[one.name] for one in operands]
     across, flops = cut.behind > 1, sum(one.flops for one in texts.values())
     lanes = _lanes(cut.behind if across else cut.along)
-    items = cut.before * (-(-cut.behind // lanes) if across else 1)
+    items = cut.before * (-(-cut.behind // lanes) if across else cut.behind)  # without columns there is no row
     chunks = _chunks(cut, items)
     joins = {name: one.join for name, one in program.totals.items() if name in texts}
     stages = tuple(tuple(name for name in stage if name in joins) for stage in program.stages())
@@ -182,7 +182,7 @@ def _launch(task: _Task, operands: tuple[Operand, ...], sizes: Mapping[str, int]
     width = BLOCK if across else BLOCK * lanes
     width = max(1, width // max(cut.along, 1)) if cut.outer != 1 else width
     moved = sum(one.dtype.itemsize for one in operands if one.lies == "each")
-    threads = min(threads_for(thread_count(), cut.size, flops, max(moved, 4)), items * chunks)
+    threads = max(1, min(threads_for(thread_count(), cut.size, flops, max(moved, 4)), items * chunks))
     parts_bytes = 8 * len(joins) * items * chunks * (lanes if across else 1) if chunks > 1 else 0
     scratch = Scratch(task.kept_bytes) if parts_bytes else 0
     plane = cut.size // max(cut.outer, 1)
