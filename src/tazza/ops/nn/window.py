@@ -309,7 +309,11 @@ class Window:
         return found
 
     def patches_of_padded(self, padded: Array) -> Array:
-        """Return a view (N, C, out..., k...) of an array (N, C, head + in + tail ...)."""
+        """Return a view (N, C, out..., k...) of an array (N, C, head + in + tail ...); without windows if none fits."""
+        if any(extent < size for extent, size in zip(padded.shape[2:], self.cover, strict=True)):
+            fits = zip(padded.shape[2:], self.cover, self.stride, strict=True)
+            out = [max(0, (extent - size) // stride + 1) for extent, size, stride in fits]
+            return np.zeros((*padded.shape[:2], *out, *self.kernel), padded.dtype)
         axes = tuple(range(2, 2 + self.rank))
         view = sliding_window_view(padded, self.cover, axis=cast("Any", axes))
         steps = (*(slice(None, None, s) for s in self.stride), *(slice(None, None, d) for d in self.dilation))

@@ -1,0 +1,69 @@
+"""Inputs without elements along any axis, for every operator and engine; nothing is touched beside what there is.
+
+Problems are drawn from the schemas; each of their extents is made 0, in all inputs that have it and in one alone. What
+the reference takes gives the same on every engine and in a plan, and errors have a type. Pages around every tensor show
+who reads or writes elsewhere; so this runs in a process of its own (`tests/operator/hollow.py`).
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tazza.operator import SCHEMAS
+from tests.judge.draw import draw, drawable
+from tests.operator.hollow import hollow
+from tests.operator.spoiled import WRONG
+from tests.sampled import is_fast
+
+ROOT = Path(__file__).parents[2]
+FAST = 48
+"""The fast tests take one of so many operators."""
+
+
+def by_folder() -> dict[str, list[str]]:
+    """Return folder of families -> the operators in it, as far as problems can be drawn."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for kind in drawable():
+        found[SCHEMAS[kind].module.split(".")[-2]].append(kind)
+    return found
+
+
+FOLDERS = by_folder()
+
+
+def assert_right(kinds: Sequence[str]) -> None:
+    """Assert that a process which judges operators lives, and finds nothing wrong."""
+    command = [sys.executable, "-m", "tests.operator.hollow", *kinds]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    lines = found.stdout.splitlines()
+    assert found.returncode == 0, f"{lines[-1:]} ended it by {found.returncode}: {found.stderr[-2000:]}"
+    assert lines == list(kinds), "\n".join(line for line in lines if line.startswith(WRONG))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", sorted(FOLDERS))
+def test_inputs_without_elements(folder: str) -> None:
+    assert_right(FOLDERS[folder])
+
+
+def test_inputs_without_elements_of_some() -> None:
+    kinds = [kind for folder in FOLDERS.values() for kind in folder if is_fast(kind, FAST)]
+    assert len(kinds) > 4
+    assert_right([*kinds, "ReduceSum"])
+
+
+def test_what_is_hollow() -> None:
+    problem = draw("FC", 0)
+    found = list(hollow(problem))
+    assert all(any(array.size == 0 for array in one.inputs.values()) for _, one in found)
+    extents = {extent for array in problem.inputs.values() for extent in array.shape}
+    for extent in extents:
+        together = next(one for told, one in found if told.startswith(f"{extent} -> 0"))
+        assert not any(extent in np.shape(array) for array in together.inputs.values())
