@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tazza.engines.onednn.primitive import UNFREED
 from tazza.interop.predictor import Predictor
 from tazza.models.zoo import CLASSIFIERS
 from tazza.nets.plan import slicing
@@ -70,11 +71,13 @@ MAKERS = {"simple": of_type("simple"), "plan": of_type("plan"), "dag": of_type("
 
 
 def check(run: Runner, images: Array) -> None:
-    """Compare the answers for each image in several batches."""
-    whole = run(images)
+    """Compare the answers for each image in several batches, as if much had been made since the first one."""
+    with UNFREED.override(2**30):
+        whole = run(images)
     assert len({row.tobytes() for row in whole}) > 1, "all answers are alike, which shows nothing"
     for first, count in RUNS:
-        got = run(images[first : first + count].copy())
+        with UNFREED.override(0):
+            got = run(images[first : first + count].copy())
         assert got.tobytes() == whole[first : first + count].tobytes(), f"{count} images from {first} on"
 
 

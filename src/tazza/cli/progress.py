@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 from tazza.cli.console import print_text
 from tazza.models.training import TrainingStep
@@ -58,24 +66,17 @@ class Pace:
         return f"loss {loss:.4f}  {accuracy}{self.units_per_s:.0f} {self.unit}/s"
 
 
-class Display:
-    """The progress of one training on a console; a `with` block takes the bar away at its end."""
+class _Shown:
+    """Base of what is shown on a console: lines, or on a terminal a bar that a `with` block takes away at its end."""
 
-    def __init__(self, console: Console, pace: Pace, done: int) -> None:
+    def __init__(self, console: Console, columns: Sequence[ProgressColumn], total: int | None, done: int = 0) -> None:
         self._console = console
-        self._pace = pace
         self._shown_at = time.monotonic()
         self._bar: Progress | None = None
         self._task = TaskID(0)
         if console.is_terminal:
-            columns: list[Any] = [
-                BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn("{task.description}"),
-                TimeRemainingColumn(),
-            ]
             self._bar = Progress(*columns, console=console, transient=True)
-            self._task = self._bar.add_task("", total=pace.iterations, completed=done)
+            self._task = self._bar.add_task("", total=total, completed=done)
 
     def __enter__(self) -> Self:
         if self._bar is not None:
@@ -88,52 +89,48 @@ class Display:
         if self._bar is not None:
             self._bar.stop()
 
-    def show(self, step: TrainingStep) -> None:
-        """Show where the training is."""
+    def update(self, done: int, description: str, line: Callable[[], str]) -> None:
+        """Show on the bar that so many are done, or print a line, if the last one was long enough ago."""
         if self._bar is not None:
-            self._bar.update(self._task, completed=step.iteration, description=str(self._pace))
+            self._bar.update(self._task, completed=done, description=description)
         elif time.monotonic() - self._shown_at > LINE_EVERY_S:
             self._shown_at = time.monotonic()
-            left = f"{self._pace.left_s:.0f} s left"
-            self.note(f"iteration {step.iteration}/{self._pace.iterations}  {self._pace}  {left}")
+            self.note(line())
 
     def note(self, text: str) -> None:
         """Print a line that stays."""
         print_text(self._console, text)
 
 
-class Counted:
-    """How many of so many things are done, on a console; a `with` block takes the bar away at its end."""
+class Display(_Shown):
+    """The progress of one training."""
+
+    def __init__(self, console: Console, pace: Pace, done: int) -> None:
+        columns = [BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn()]
+        super().__init__(console, columns, pace.iterations, done)
+        self._pace = pace
+
+    def show(self, step: TrainingStep) -> None:
+        """Show where the training is."""
+        pace = self._pace
+        self.update(
+            step.iteration,
+            str(pace),
+            lambda: f"iteration {step.iteration}/{pace.iterations}  {pace}  {pace.left_s:.0f} s left",
+        )
+
+
+class Counted(_Shown):
+    """How many of so many things are done."""
 
     def __init__(self, console: Console, what: str, total: int | None) -> None:
-        self._console, self._what, self._total = console, what, total
-        self._shown_at = time.monotonic()
-        self._bar: Progress | None = None
-        self._task = TaskID(0)
-        if console.is_terminal:
-            columns: list[Any] = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
-            self._bar = Progress(*columns, console=console, transient=True)
-            self._task = self._bar.add_task(what, total=total)
-
-    def __enter__(self) -> Self:
-        if self._bar is not None:
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        super().__init__(console, [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()], total)
+        self._what, self._total = what, total
 
     def __call__(self, done: int) -> None:
         """Show that so many are done."""
-        if self._bar is not None:
-            self._bar.update(self._task, completed=done)
-        elif time.monotonic() - self._shown_at > LINE_EVERY_S:
-            self._shown_at = time.monotonic()
-            total = "" if self._total is None else f"/{self._total}"
-            print_text(self._console, f"{self._what} {done}{total}")
+        total = "" if self._total is None else f"/{self._total}"
+        self.update(done, self._what, lambda: f"{self._what} {done}{total}")
 
 
 def diverged(losses: Sequence[float]) -> str | None:

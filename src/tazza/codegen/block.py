@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -153,6 +153,11 @@ def accepts_rows(letter: str, spec: Spec) -> bool:
     """Take row-major tensors only; others are reordered first."""
     del letter
     return not isinstance(spec, TensorSpec) or spec.layout == ROW_MAJOR
+
+
+def accepts_rows_but(overwritten: Collection[str]) -> Callable[[str, Spec], bool]:
+    """Return `accepts_rows` that takes letters which have to be overwritten as they lie: a copy would not be."""
+    return lambda letter, spec: letter in overwritten or accepts_rows(letter, spec)
 
 
 def accepts_dense(letter: str, spec: Spec) -> bool:

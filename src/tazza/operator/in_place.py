@@ -7,7 +7,8 @@
     in_place=anything()            every output over any input
 
 The same forms say under `must_in_place` what an output has to overwrite where the inputs that they name are given.
-`may_overwrite` and `must_overwrite` are the two questions; nothing else interprets the forms.
+`may_overwrite` and `must_overwrite` are the questions about an operator, `overwritten` is that about a type; nothing
+else interprets the forms.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tazza.errors import SchemaError
 from tazza.operator.letter import BlobSpec
 
 if TYPE_CHECKING:
+    from tazza.operator.schema import OpSchema
     from tazza.operator.view import OpView
 
 
@@ -57,6 +59,14 @@ def each(letter: str) -> Each:
 def anything() -> Anything:
     """Let an output, or all of them, overwrite any input."""
     return Anything()
+
+
+def overwritten(schema: OpSchema) -> frozenset[str]:
+    """Return the letters of inputs that outputs have to overwrite."""
+    places = (place for each_output in schema.must_in_place.values() for place in each_output)
+    return frozenset(
+        place.letter if isinstance(place, Each) else place for place in places if not isinstance(place, Anything)
+    )
 
 
 def places_of(given: InPlace, outputs: Sequence[BlobSpec]) -> Places:

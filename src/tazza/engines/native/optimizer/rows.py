@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
+from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, accepts_rows_but
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import threads_for
 from tazza.codegen.loop import count_loop, lanes_of, load, load_one, store, sweep
@@ -39,6 +39,7 @@ from tazza.device import Context
 from tazza.engines.native import SOURCES
 from tazza.engines.native.sparse_product import carry_loop
 from tazza.operator import Expression, Launch, Operands, OpSchema, OpView, Spec, Unsupported, launcher
+from tazza.operator.in_place import overwritten
 from tazza.ops.optimizer.adadelta import SPARSE_ADADELTA
 from tazza.ops.optimizer.adagrad import SPARSE_ADAGRAD
 from tazza.ops.optimizer.adam import SPARSE_ADAM
@@ -251,13 +252,7 @@ def _shared(formulas: RowFormulas, specs: Mapping[str, TensorSpec]) -> Scalars:
 
 
 def _register(made: OpSchema, formulas: Callable[[OpView], RowFormulas | None]) -> None:
-    kept = {str(over) for (over,) in made.must_in_place.values()}
-
-    def accepts(letter: str, spec: Spec) -> bool:
-        """Take what is overwritten as it lies: a copy in other order would not be."""
-        return letter in kept or accepts_rows(letter, spec)
-
-    @launcher(made, engine="native", accepts=accepts)
+    @launcher(made, engine="native", accepts=accepts_rows_but(overwritten(made)))
     def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
         """Compile the update of a row."""
         del context, outputs

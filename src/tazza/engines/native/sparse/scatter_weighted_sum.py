@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, all_float32
+from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, accepts_rows_but, all_float32
 from tazza.codegen.emit import Lines
 from tazza.codegen.loop import count_loop, lanes_of, load, load_one, store, sweep
 from tazza.codegen.rows import FIRST, D, N, finish_status, first_lane, index_at, row_at, stop_if, when
 from tazza.device import Context
 from tazza.engines.native import SOURCES
 from tazza.operator import Launch, Operands, OpView, Spec, Unsupported, launcher
+from tazza.operator.in_place import overwritten
 from tazza.ops.sparse.scatter_weighted_sum import SCATTER_WEIGHTED_SUM
 from tazza.ops.sparse.segment import check_rows
 from tazza.tensor import DataType, TensorSpec
@@ -68,12 +69,7 @@ def write_sum(lines: Lines, bits: int, summands: int) -> None:
         each(added)
 
 
-def accepts(letter: str, spec: Spec) -> bool:
-    """Take what is written over as it lies: a copy in other order would not be."""
-    return letter == "X0" or accepts_rows(letter, spec)
-
-
-@launcher(SCATTER_WEIGHTED_SUM, engine="native", accepts=accepts)
+@launcher(SCATTER_WEIGHTED_SUM, engine="native", accepts=accepts_rows_but(overwritten(SCATTER_WEIGHTED_SUM)))
 def prepare_scatter_weighted_sum(
     op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
 ) -> Launch | Unsupported:
