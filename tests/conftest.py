@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from hypothesis import is_hypothesis_test, settings
+from hypothesis.internal.conjecture import providers
 
 from tests.declared import LEDGER
 from tests.sampled import few
@@ -34,6 +35,8 @@ settings.register_profile("fast", FAST)
 FAST_CASES = 2
 """Of how many of its cases a parametrized test is run with the profile `fast`."""
 settings.load_profile("tazza")
+# It reads every module of ours for constants to draw: seconds, and then draws hang on what other tests have imported.
+setattr(providers, "is_local_module_file", lambda _: False)  # noqa: B010  # pyright: ignore[reportUnknownLambdaType]
 
 SETTINGS = "_hypothesis_internal_use_settings"
 """Where hypothesis keeps the settings of a test; there is no public way to lower those of a decorator."""

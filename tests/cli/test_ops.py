@@ -94,6 +94,6 @@ def test_wrong_names(run: Run, words: list[str], hint: str) -> None:
 
 
 @pytest.mark.slow
-def test_one_of_every_family_is_shown(run: Run) -> None:
-    for schemas in families().values():
+def test_one_of_every_fifth_family_is_shown(run: Run) -> None:
+    for schemas in list(families().values())[::5]:
         assert run("ops", schemas[-1].type).output.startswith(f"{schemas[-1].type}\n")

@@ -292,7 +292,7 @@ WAYS = [
     ("in a checkpoint", signal.SIGTERM, True),
     ("between steps", signal.SIGINT, False),
 ]
-MOST = 8
+MOST = 5
 """How often one training is interrupted."""
 
 

@@ -44,6 +44,7 @@ LONG = {
     "make soak": "make soak",
     "make records": 'make records ONLY="--records 40000"',
     "make engines": "make engines",
+    "make index": "make index",
     ".venv/bin/tazza train char-lstm --data FILE": (
         ".venv/bin/tazza train char-lstm --data tests/data/text/cups.txt --out out/char-lstm --iterations 20"
     ),
@@ -66,8 +67,8 @@ LONG = {
 """What takes longer than a minute, or compiles much, and how it is run at a small size."""
 
 ALL = {page: commands(page) for page in PAGES}
-ONCE = ("train", "quantize")
-"""Commands that are not run a second time, into a reader that stops."""
+ONCE = ("train", "quantize", "resnet50", "googlenet")
+"""Words of commands that are not run a second time, into a reader that stops."""
 
 
 def mention(command: str) -> bool:

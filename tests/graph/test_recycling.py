@@ -25,7 +25,7 @@ from tazza.workspace import Workspace
 from tests.nets.nested import VALUES, Drawing, feed
 from tests.nets.test_net_types import RECORDED_CASES, STORED, Case
 
-FEW, MANY = 4, 200
+FEW, MANY = 4, 70
 RUNS = 2
 
 

@@ -155,6 +155,7 @@ def write_file(path: Path, predict: NetDef, load: NetDef, prepare: NetDef) -> Pa
     return path
 
 
+TURNS = 3
 READER = ROLES.PREDICTOR_DBREADER
 GLOBAL_INIT = parse_net("net: global-init", f"w, b = Load({READER})")
 NOTHING = NetDef(name="nothing")
@@ -209,17 +210,18 @@ def command(run: Run, *words: object) -> None:
 
 @pytest.mark.slow
 def test_nothing_of_a_stranger_reaches_out(disk: Path, tmp_path: Path, run: Run) -> None:
+    """Each way in is tried with one of the operators of each type."""
     before = state(disk)
-    for number, op in enumerate(harmful(disk, 3)):
+    for number, op in enumerate(harmful(disk, TURNS)):
         model = tmp_path / str(number)
         model.mkdir()
-        for way, come_in in ways(model, op, run):
+        for way, come_in in itertools.islice(ways(model, op, run), number % TURNS, None, TURNS):
             with watched() as notes:
                 refused = refusal(come_in)
             assert f"is {op.type}, which does more than" in refused, way
             assert [path for path in written(notes) if path.startswith(str(disk))] == [], way
             assert [args for event, args in notes if event == "open" and FILE in str(args[0])] == [], way
-        for path in (*model.glob("*.minidb"), *model.glob("*/predict_net.pb")):
+        for path in sorted((*model.glob("*.minidb"), *model.glob("*/predict_net.pb")))[number % TURNS :: TURNS]:
             with watched() as notes:
                 run("show", path, "--shape", "x=4,3")
             assert [args for event, args in notes if event == "open" and str(disk) in str(args[0])] == [], path

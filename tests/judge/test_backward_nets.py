@@ -82,7 +82,7 @@ def text(ops: Sequence[OperatorDef]) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 12))])
+@pytest.mark.parametrize("block", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 6))])
 def test_gradients_of_random_nets(block: int, caplog: pytest.LogCaptureFixture) -> None:
     checked = 0
     for seed in range(block * NETS, (block + 1) * NETS):

@@ -42,7 +42,7 @@ def test_some_chains(fpmath: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("fpmath", ["", "bf16"])
 def test_more_chains(fpmath: str) -> None:
-    assert not _wrong(range(4, 30), fpmath)
+    assert not _wrong(range(4, 16), fpmath)
 
 
 def _wrong(seeds: Iterable[int], fpmath: str) -> list[str]:
@@ -98,7 +98,7 @@ def test_gradients_are_cut_where_results_are() -> None:
     """What follows a convolution in bfloat16, whatever its bounds are."""
     wrong: list[object] = []
     for type in unary():
-        for seed in range(2):
+        for seed in range(1):
             rng = np.random.default_rng([seed, zlib.crc32(type.encode())])
             drawn = draw(type, seed, dtype=DataType.FLOAT).definition
             follower = OperatorDef(type=type, arg=drawn.arg, input=["c"], output=["y"])

@@ -21,7 +21,7 @@ from tazza.workspace import Workspace
 from tests.nets.nested import CONDITIONS, INDICES, NESTED, SHAPE, Array, Drawing, do_of, evaluate, fed
 
 INPUTS: tuple[str, ...] = ("a", "b", "d", "e", "w")
-FEW, MANY = 12, 150
+FEW, MANY = 12, 60
 EPSILON = 1e-6
 
 

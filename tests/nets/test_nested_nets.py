@@ -17,7 +17,7 @@ from tazza.workspace import Workspace
 from tests.nets.nested import SHAPE, VALUES, Array, Drawing, evaluate, fed, feed
 
 TYPES = sorted(name for name in NETS if NETS[name] is not SimpleNet)
-FEW, MANY = 10, 100
+FEW, MANY = 10, 40
 RUNS = 2
 
 

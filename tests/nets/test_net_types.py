@@ -259,9 +259,12 @@ def test_nets_of_the_zoo(kind: str, name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SMALL)
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(kind, name) for place, kind in enumerate(TYPES) for name in list(SMALL)[place % 2 :: 2]],
+)
 def test_a_step_of_training(kind: str, name: str) -> None:
+    """Of every second net by each type, and of each net by every second one."""
     check(zoo_case(name, training=True), kind)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-SLOWER = "slower, as the search found"
+SLOWER = search.SLOWER
 
 
 def run_once() -> list[float | None]:
@@ -37,7 +38,17 @@ def run_once() -> list[float | None]:
 
 
 @pytest.mark.slow
-def test_results_are_kept_on_disk_and_not_searched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("step", [1, -1], ids=["as compiled without a search", "as found"])
+def test_results_are_kept_on_disk_and_not_searched_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """Whichever of the two programs, which are timed as a whole one after the other, is the faster one."""
+    seconds = itertools.count(0, step)
+
+    def as_told(self: object, program: Program) -> float:
+        return next(seconds)
+
+    monkeypatch.setattr(search._Search, "seconds", as_told)  # pyright: ignore[reportPrivateUsage]
     judged: list[str] = []
     total = search._Search._total  # pyright: ignore[reportPrivateUsage] -- what is timed is no public fact
 

@@ -57,7 +57,8 @@ def answered(problem: Problem, way: str, *, at_end: bool) -> Answer:
 def judge(kind: str) -> Iterator[str]:
     """Yield what is wrong with an operator: errors without a type, and engines that answer not as the reference.
 
-    What is as drawn is only run: a process that goes on has touched nothing else.
+    What is as drawn is only run: a process that goes on has touched nothing else. What has no elements lies before the
+    page behind it, since from there on nothing is its own.
     """
     for problem in islice(problems(kind), SEEDS):
         ways = (*engines_of(kind), PLAN)
@@ -69,10 +70,9 @@ def judge(kind: str) -> Iterator[str]:
             if wanted.text.startswith("untyped"):
                 yield f"draw({kind!r}, {problem.seed}) with {told}, reference: {wanted.text}"
             for way in ways if wanted.outputs is not None else ():
-                for at_end in (True, False):
-                    text = differs(answered(one, way, at_end=at_end), wanted)
-                    if text:
-                        yield f"draw({kind!r}, {problem.seed}) with {told}, {way}: {text}"
+                text = differs(answered(one, way, at_end=True), wanted)
+                if text:
+                    yield f"draw({kind!r}, {problem.seed}) with {told}, {way}: {text}"
 
 
 def main(kinds: list[str]) -> None:

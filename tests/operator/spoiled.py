@@ -31,7 +31,7 @@ from tests.int8 import tensor_of
 from tests.judge.draw import CannotDraw, Problem, draw
 from tests.judge.hand import Array
 
-SEEDS = 4
+SEEDS = 3
 """Problems that are drawn of each operator."""
 WRONG = "wrong: "
 """What a line begins with that says what is wrong."""
@@ -253,12 +253,11 @@ def judge(type: str) -> Iterator[str]:
 
 
 def among_engines(wrong: Wrong, told: Answer) -> Iterator[str]:
-    """Yield where engines, or the same one in memory that lies otherwise, answer in another way than they should."""
+    """Yield where engines answer in another way than they should; the page is on the side to which a number leads."""
     for way in (*engines_of(wrong.problem.type), PLAN):
-        for at_end in (True, False):
-            text = differs(answer(wrong.problem, way, at_end=at_end), told)
-            if text:
-                yield f"{wrong}, {way}: {text}"
+        text = differs(answer(wrong.problem, way, at_end=wrong.value >= 0), told)
+        if text:
+            yield f"{wrong}, {way}: {text}"
 
 
 def says_below_zero(wrong: Wrong) -> bool:

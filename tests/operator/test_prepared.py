@@ -214,9 +214,9 @@ def test_the_examples_of_all_operators_twice() -> None:
     parser, runner = doctest.DocTestParser(), doctest.DocTestRunner(verbose=False)
     failures: list[str] = []
     for name in sorted(SCHEMAS.keys()):
+        test = parser.get_doctest(SCHEMAS[name].example, {"run": run, "np": np, "net": parse_net}, name, None, 0)
         for _ in range(2):
-            test = parser.get_doctest(SCHEMAS[name].example, {"run": run, "np": np, "net": parse_net}, name, None, 0)
-            runner.run(test, out=failures.append)
+            runner.run(test, out=failures.append, clear_globs=False)
     assert not failures, "".join(failures)
 
 

@@ -320,7 +320,12 @@ def _told(ranking: Sequence[Candidate], asking: Asking[Candidate, _Make], chosen
 
 
 def why_passed_over(word: str, choices: Sequence[Choice]) -> str:
-    """Return the reasons of the engines that a word asks for; empty where one of them was taken, or none was asked."""
+    """Return the reasons of the engines that a word asks for; empty where one of them was taken, or none was asked.
+
+    >>> lacks = [Choice(engine, True, "it has no Add kernel for cpu") for engine in ("native", "native/winograd")]
+    >>> why_passed_over("native", lacks)
+    'it has no Add kernel for cpu'
+    """
     asked = algorithms(word, ENGINES)
-    reasons = [one.reason for one in choices if one.engine in asked]
+    reasons = dict.fromkeys(one.reason for one in choices if one.engine in asked)
     return "" if None in reasons else "; ".join(map(str, reasons))

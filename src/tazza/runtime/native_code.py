@@ -50,7 +50,13 @@ OWN_LINKER = flag(
     "own_linker", True, "link compiled kernels with tazza's own linker, and keep them, instead of with LLVM's"
 )
 CACHE_DIR = flag("cache_dir", "", "folder of compiled kernels; empty: tazza in XDG_CACHE_HOME, which is ~/.cache")
-CACHE_VERSION = 3
+CACHE_VERSION = 4
+PASSES, SELECTION = 1, 2
+"""How much LLVM works on a kernel, of 3: before it selects instructions, and then.
+
+With 3 and 3 kernels take twice as long to compile, and the same to run: 276 of `benchmarks.operators` took 0.9995 of
+that time (median of ratios; nine of ten between 0.91 and 1.07). They are written in vectors already.
+"""
 OLDEST_LLVMLITE = (0, 45)
 """The first one with LLVM 20, in whose language the IR is written."""
 MAGIC = b"tazza object\n"
@@ -242,7 +248,7 @@ def llvm_binding() -> Any:
 def _machine() -> Any:
     llvm = llvm_binding()
     name, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-    return llvm.Target.from_default_triple().create_target_machine(cpu=name, features=features, opt=3, jit=True)
+    return llvm.Target.from_default_triple().create_target_machine(cpu=name, features=features, opt=SELECTION, jit=True)
 
 
 @functools.cache
@@ -307,7 +313,7 @@ def _compile(text: str, *, rewrite: bool = True) -> bytes:
     module.verify()
     machine = _machine()
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
-    options = llvm.create_pipeline_tuning_options(speed_level=3 if rewrite else 0)
+    options = llvm.create_pipeline_tuning_options(speed_level=PASSES if rewrite else 0)
     options.loop_vectorization = options.slp_vectorization = False  # kernels are written in vectors
     llvm.create_pass_builder(machine, options).getModulePassManager().run(
         module, llvm.create_pass_builder(machine, options)

@@ -64,6 +64,9 @@ Totals: TypeAlias = Mapping[str, float]
 ROUNDS = 5
 """Runs of a variant; the fastest counts."""
 
+SLOWER = "slower, as the search found"
+SLOWER_AROUND = "slower with the reorders around it, as the search found"
+
 _lock = freed_in_child(threading.Lock())
 
 
@@ -86,7 +89,22 @@ def compile_fastest(
     search = _Search(context)
     found = compile_region(region, specs, movable, context, read, search.choose)
     search.save()
-    return min((plain, found), key=search.seconds)
+    best = min((plain, found), key=search.seconds)
+    if best is plain:
+        _tell_times(plain, found)
+    return best
+
+
+def _tell_times(plain: Program, found: Program) -> None:
+    """Let the program that was compiled without a search tell what the search timed, as the other one does."""
+    searched = {step.key: step.choices for step in found.steps if step.choices}
+    for step in plain.steps:
+        times = {one.engine: one for one in searched.get(step.key, ()) if one.searched_ns is not None}
+        asked = [
+            replace(one, searched_ns=times.pop(one.engine).searched_ns) if one.engine in times else one
+            for one in step.choices
+        ]
+        step.choices = (*(replace(one, reason=SLOWER_AROUND) for one in times.values()), *asked)
 
 
 def _asks(op: OpView) -> bool:
@@ -248,7 +266,7 @@ def _told(chosen: Chosen, found: Sequence[_Way], best: _Way, totals: Totals) -> 
         times = [totals[way.name] for way in found if way.kernel.engine == engine and way.name in totals]
         searched_ns = 1e9 * min(times) if times else None
         former = told.get(engine, Choice(engine, False, None))
-        told[engine] = replace(former, reason="slower, as the search found", searched_ns=searched_ns)
+        told[engine] = replace(former, reason=SLOWER, searched_ns=searched_ns)
     taken = replace(told.pop(best.kernel.engine), reason=None)
     return (*told.values(), taken)
 
