@@ -51,12 +51,15 @@ OWN_LINKER = flag(
 )
 CACHE_DIR = flag("cache_dir", "", "folder of compiled kernels; empty: tazza in XDG_CACHE_HOME, which is ~/.cache")
 CACHE_VERSION = 4
-PASSES, SELECTION = 1, 2
-"""How much LLVM works on a kernel, of 3: before it selects instructions, and then.
+PASSES = ("instruction_combine", "loop_rotate", "new_gvn", "loop_unroll", "simplify_cfg", "dead_code_elimination")
+"""What LLVM does to a kernel before it selects instructions.
 
-With 3 and 3 kernels take twice as long to compile, and the same to run: 276 of `benchmarks.operators` took 0.9995 of
-that time (median of ratios; nine of ten between 0.91 and 1.07). They are written in vectors already.
+All that it does by itself takes three times as long, and makes nothing faster: 265 kernels of `benchmarks.operators`
+took 0.998 of that time (median of ratios; nine of ten between 0.95 and 1.05). They are written in vectors, and in the
+order in which they shall run.
 """
+SELECTION = 2
+"""How much it works on the selection itself, of 3."""
 OLDEST_LLVMLITE = (0, 45)
 """The first one with LLVM 20, in whose language the IR is written."""
 MAGIC = b"tazza object\n"
@@ -313,11 +316,12 @@ def _compile(text: str, *, rewrite: bool = True) -> bytes:
     module.verify()
     machine = _machine()
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
-    options = llvm.create_pipeline_tuning_options(speed_level=PASSES if rewrite else 0)
-    options.loop_vectorization = options.slp_vectorization = False  # kernels are written in vectors
-    llvm.create_pass_builder(machine, options).getModulePassManager().run(
-        module, llvm.create_pass_builder(machine, options)
-    )
+    if rewrite:
+        passes = llvm.create_new_module_pass_manager()
+        for name in PASSES:
+            getattr(passes, f"add_{name}_pass")()
+        options = llvm.create_pipeline_tuning_options(speed_level=0)
+        passes.run(module, llvm.create_pass_builder(machine, options))
     return bytes(machine.emit_object(module))
 
 
