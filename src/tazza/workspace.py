@@ -302,15 +302,19 @@ class Workspace(LocalBlobs):
             return self._pool
 
     def reset(self) -> None:
-        """Remove all nets and own blobs."""
+        """Remove all nets and own blobs; readers, queues and the like end here, whoever still holds a closed net."""
         with self._lock:
             nets, self._nets = list(self._nets.values()), {}
+            blobs = list(self.blobs.values())
             self.blobs.clear()
             pool, self._pool = self._pool, None
         for net in nets:
             net.close()
         if pool is not None:
             pool.shutdown()
+        for blob in blobs:
+            if not blob.is_tensor:
+                blob.reset()
 
 
 def feedable(name: str, value: Any) -> Any:

@@ -238,7 +238,10 @@ class Event:
             if not ended:
                 return False
         if error is not None:
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # its traceback holds this frame
         return True
 
     def _come_here(self) -> None:

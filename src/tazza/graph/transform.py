@@ -125,7 +125,10 @@ class Transform:
         wrong = broken(graph) if count else None
         if wrong is not None:
             wrong.add_context(f"after transform {self.name!r} of net {graph.definition.name!r}")
-            raise wrong
+            try:
+                raise wrong
+            finally:
+                del wrong  # its traceback holds this frame
         return count
 
     def apply(self, net: NetDef, context: PassContext | None = None) -> Rewritten:

@@ -191,7 +191,10 @@ class NetBase(Observable):
             reason = run.why_stop()
             if reason is None or isinstance(error, (type(reason), NetError)):
                 raise
-            raise reason from error  # such as that of an operator which was asked to give up
+            try:
+                raise reason from error  # such as that of an operator which was asked to give up
+            finally:
+                del reason  # its traceback holds this frame
         finally:
             run.stop_clock()
 

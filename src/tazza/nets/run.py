@@ -146,7 +146,10 @@ class Run(Future[None]):
         """Raise what `why_stop` says, if it says something."""
         reason = self.why_stop()
         if reason is not None:
-            raise reason
+            try:
+                raise reason
+            finally:
+                del reason  # its traceback holds this frame
 
     def result(self, timeout: float | None = None) -> None:
         """Block until the run has ended; raises what it raised, or TimeoutError after `timeout` seconds.

@@ -35,7 +35,10 @@ class NativeCalls:
         if row:
             error = self.call(row).error(status)
             error.key = self.keys[row - 1]
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # its traceback holds this frame
 
     def pieces(self, rows: int) -> list[NativeCalls]:
         """Return the same calls in tables of `rows` each."""

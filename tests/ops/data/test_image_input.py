@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import time
+import weakref
 from collections.abc import Generator
 from collections.abc import Sequence as Row
 from contextlib import contextmanager
@@ -392,6 +394,24 @@ def test_a_picture_that_asks_for_too_much(tmp_path: Path) -> None:
     definition, text = op(batch_size=1, crop=5, scale=256), "record 'key0', 1 x 6000, would become 256 x 1536000"
     with pytest.raises(ShapeError, match=text), run(tmp_path, [long], definition):
         pass
+
+
+def test_a_reader_whose_picture_was_refused_closes_with_its_workspace(tmp_path: Path) -> None:
+    """Not when Python searches for garbage."""
+    path = write(tmp_path, [record(png(picture(1, 6000)), ints(0))], "minidb")
+    ws = Workspace()
+    ws.run_operator(operator_def("CreateDB", [], ["reader"], db=str(path), db_type="minidb"))
+    reader = weakref.ref(ws.blob("reader").get(DBReader))
+    gc.disable()
+    try:
+        net = ws.create_net(NetDef(op=[op(batch_size=1, crop=5, scale=256)], external_input=["reader"]))
+        with pytest.raises(ShapeError):
+            net.run()
+        del net
+        ws.reset()
+        assert reader() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(

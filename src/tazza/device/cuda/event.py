@@ -48,7 +48,10 @@ class CUDAEvent:
     def _raise_failure(self) -> None:
         error = first_error(self.roots)
         if error is not None:
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # its traceback holds this frame
 
     def notify(self, callback: Callable[[], None]) -> None:
         """Call `callback` from the device's watcher when the work has ended, in success or not."""

@@ -286,7 +286,10 @@ class Instance:
         except Exception as error:
             wrapped = kernel_failure(error)
             self._locate(wrapped, done)
-            raise wrapped from error
+            try:
+                raise wrapped from error
+            finally:
+                del wrapped  # its traceback holds this frame
         finally:
             for storage in self._written:
                 storage.version += 1

@@ -53,7 +53,10 @@ class Decoding(Closing, Generic[T]):
         for end in ends:
             end.wait()
         if errors:
-            raise errors[min(errors)]
+            try:
+                raise errors[min(errors)]
+            finally:
+                errors.clear()  # their tracebacks hold this frame
 
     def close(self) -> None:
         """End the threads."""

@@ -45,7 +45,10 @@ class ReadAhead(Generic[T]):
         batch = found[0]
         if isinstance(batch, BaseException):
             found.popleft()
-            raise batch
+            try:
+                raise batch
+            finally:
+                del batch  # its traceback holds this frame
         return batch
 
     def was_taken(self, read: Callable[[DBReader, Patience], T]) -> None:

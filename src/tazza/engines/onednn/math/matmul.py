@@ -73,7 +73,10 @@ def _describe_product(
         if not found.is_slow:
             return found, dict(zip("AB", layouts, strict=True))
         refusal = Unimplemented(f"oneDNN has only its reference code ({found.implementation})")
-    raise refusal
+    try:
+        raise refusal
+    finally:
+        del refusal  # its traceback holds this frame
 
 
 def _nothing(target: Descriptor) -> tuple[PostOp, ...]:
