@@ -37,6 +37,8 @@ NOT_RUN = {
     "make test-oldest": "makes an environment of the oldest dependencies",
     "make array-api": "needs a checkout of the suite",
     "pip install '.[peers]'": "gigabytes",
+    "pip install '.[browser]'": "for tests that are skipped without it",
+    "python -m tools.draw_view FOLDER": "needs a browser",
 }
 LONG = {
     "make judge": "make judge LAYERS=40 CHAINS=10",
@@ -58,6 +60,7 @@ LONG = {
     "python -m tools.draw_walk": "make walk",
     "python -m benchmarks.first_result": "python -m benchmarks.first_result --net mlp --contenders '' --rounds 1",
     "python -m benchmarks.nets regions": "python -m benchmarks.nets regions --quick",
+    "python -m benchmarks.view": "python -m benchmarks.view --operators 200",
     "python -m tests.region_stress": "python -m tests.region_stress --regions 3000",
     "python tools/random_shapes.py": "python tools/random_shapes.py --count 40",
     "python -m benchmarks.nets.overlap": "python -m benchmarks.nets.overlap --quick",
@@ -76,7 +79,7 @@ def mention(command: str) -> bool:
     return (
         len(words) == 2
         and words[0].endswith("tazza")
-        and words[1] in ("show", "predict", "profile", "train", "migrate", "quantize")
+        and words[1] in ("show", "view", "predict", "profile", "train", "migrate", "quantize")
     )
 
 

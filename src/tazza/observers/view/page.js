@@ -339,6 +339,8 @@ class App {
     panel.replaceChildren(...(name ? PANELS[name](this) : []));
     panel.scrollTop = scrolled;
     this.marks();
+    const box = this.picked && this.graph.boxes.get(this.picked);
+    if (box && this.graph.root === this.stage.root) this.graph.show(box);
   }
 
   // -- searching -----------------------------------------------------------------------------------------------------
