@@ -58,11 +58,11 @@ SHOTS = (
     ),
     Shot(
         "timeline.png",
-        "googlenet",
+        "squeezenet",
         (
             "tazza.open(0)",
-            f"tazza.go(0, {operator('inception_3a/3x3')})",
-            "tazza.graph.zoom(0.62)",
+            f"tazza.go(0, {operator('fire2/expand1x1')})",
+            "tazza.graph.zoom(0.75)",
             "tazza.showPanel('timeline')",
         ),
         dark=True,

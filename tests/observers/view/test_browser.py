@@ -12,14 +12,16 @@ import shutil
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 from tazza.cli.profile import Request
 from tazza.cli.view import Measuring, subject_of
 from tazza.graph.text import parse_net
-from tazza.observers.view import Subject, document_of, write_page
+from tazza.observers.view import Subject, document_of, picture_of, write_page
 from tazza.observers.view.geometry import TIMES
+from tazza.observers.view.picture import MARGIN
 from tests.observers.view.test_page import hostile_net
 from tests.observers.view.test_scene import residual
 
@@ -166,6 +168,26 @@ def test_resnet_shows_passes_memory_and_time(show: Show) -> None:
     page.locator("#stages button").last.click()
     page.locator("#color").select_option("engine")
     assert "onednn" in page.locator("#legend").inner_text()
+
+
+BOXES = """
+tazza.graph.items.filter((box) => box.item.op !== undefined || box.item.k === "group")
+  .map((box) => [box.x, box.y, box.w, box.h].map((value) => Math.round(value * 10) / 10))
+"""
+
+
+def test_the_picture_lies_as_the_page_does(show: Show) -> None:
+    """The two measure apart, in two languages: frames and operators are in the same places."""
+    for subject in (Subject(residual(3)), Subject(residual(12))):
+        page = show(subject)
+        boxes = {tuple(box) for box in page.evaluate(BOXES)}
+        picture = ElementTree.fromstring(picture_of(document_of(subject, passes=False)))
+        found: set[tuple[float, ...]] = set()
+        for rect in picture.iter("{http://www.w3.org/2000/svg}rect"):
+            x, y, width, height = (float(rect.attrib[name]) for name in ("x", "y", "width", "height"))
+            found.add((round(x - MARGIN, 1), round(y - MARGIN, 1), width, height))
+        assert boxes <= found
+        assert len(boxes) > 1
 
 
 def test_names_do_not_run(show: Show) -> None:
