@@ -153,13 +153,13 @@ def test_installation(copy: Copy, tmp_path: Path) -> None:
     """`pip install .` as the README says, in an environment of its own; the command finds its indexes there."""
     told = {command for listed in ALL.values() for command in listed if command.startswith("pip ")}
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert told == {"pip install .", "pip install '.[peers]'"}
-    assert "peers" in extras
+    assert told == {"pip install .", "pip install '.[peers]'", "pip install '.[browser]'"}
+    assert {"peers", "browser"} <= extras.keys()
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "own")], check=True)
     programs = tmp_path / "own" / "bin"
     install = [str(programs / "pip"), "install", "--quiet", "--disable-pip-version-check", "."]
     subprocess.run(install, cwd=copy.folder, check=True, capture_output=True)
-    for words in (["doctor"], ["flags"], ["show", "--operator", "Conv"]):
+    for words in (["doctor"], ["flags"], ["show", "--operator", "Conv"], ["view", "lenet", "--runs", "0"]):
         ended = subprocess.run(
             [str(programs / "tazza"), *words], cwd=tmp_path, capture_output=True, text=True, check=False
         )

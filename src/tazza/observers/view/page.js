@@ -182,7 +182,7 @@ class App {
     return {
       title,
       name: types.join(", "),
-      shape: dimsOf(spec) || count,
+      shape: dimsOf(spec) || plural(ops.length, "operator"),
       time: time ? seconds(time) : "",
       share: time / this.longest(),
       color: this.color(heaviest(ops.map((op) => this.stage.ops[op]))),
