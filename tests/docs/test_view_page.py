@@ -27,7 +27,7 @@ def test_keys_are_those_of_the_page() -> None:
 
 
 def _keys(acts: str) -> list[str]:
-    return re.findall(r'"([^"]+)": \(\)', acts)
+    return [quoted or plain for quoted, plain in re.findall(r'(?:"([^"]+)"|(\w+)): \(\)', acts)]
 
 
 def test_numbers_are_those_of_the_code() -> None:
