@@ -37,6 +37,8 @@ NOT_RUN = {
     "make test-oldest": "makes an environment of the oldest dependencies",
     "make array-api": "needs a checkout of the suite",
     "pip install '.[peers]'": "gigabytes",
+    "pip install '.[browser]'": "for tests that are skipped without it",
+    "python -m tools.draw_view FOLDER": "needs a browser",
 }
 LONG = {
     "make judge": "make judge LAYERS=40 CHAINS=10",
@@ -59,6 +61,7 @@ LONG = {
     "python -m tools.draw_walk": "make walk",
     "python -m benchmarks.first_result": "python -m benchmarks.first_result --net mlp --contenders '' --rounds 1",
     "python -m benchmarks.nets regions": "python -m benchmarks.nets regions --quick",
+    "python -m benchmarks.view": "python -m benchmarks.view --operators 200",
     "python -m tests.region_stress": "python -m tests.region_stress --regions 3000",
     "python tools/random_shapes.py": "python tools/random_shapes.py --count 40",
     "python -m benchmarks.nets.overlap": "python -m benchmarks.nets.overlap --quick",
@@ -77,7 +80,7 @@ def mention(command: str) -> bool:
     return (
         len(words) == 2
         and words[0].endswith("tazza")
-        and words[1] in ("show", "predict", "profile", "train", "migrate", "quantize")
+        and words[1] in ("show", "view", "predict", "profile", "train", "migrate", "quantize")
     )
 
 
@@ -151,13 +154,13 @@ def test_installation(copy: Copy, tmp_path: Path) -> None:
     """`pip install .` as the README says, in an environment of its own; the command finds its indexes there."""
     told = {command for listed in ALL.values() for command in listed if command.startswith("pip ")}
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert told == {"pip install .", "pip install '.[peers]'"}
-    assert "peers" in extras
+    assert told == {"pip install .", "pip install '.[peers]'", "pip install '.[browser]'"}
+    assert {"peers", "browser"} <= extras.keys()
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "own")], check=True)
     programs = tmp_path / "own" / "bin"
     install = [str(programs / "pip"), "install", "--quiet", "--disable-pip-version-check", "."]
     subprocess.run(install, cwd=copy.folder, check=True, capture_output=True)
-    for words in (["doctor"], ["flags"], ["show", "--operator", "Conv"]):
+    for words in (["doctor"], ["flags"], ["show", "--operator", "Conv"], ["view", "lenet", "--runs", "0"]):
         ended = subprocess.run(
             [str(programs / "tazza"), *words], cwd=tmp_path, capture_output=True, text=True, check=False
         )

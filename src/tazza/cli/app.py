@@ -270,6 +270,7 @@ def show(
         list[str] | None, typer.Option(help="NAME=1,1,28,28 of an input (float32, or NAME:uint8=...); may be repeated")
     ] = None,
     input: Inputs = None,
+    picture: Annotated[Path | None, typer.Option(help="draw the net into this SVG file instead")] = None,
     operator: Annotated[str | None, typer.Option(help="show what is known of an operator type instead")] = None,
 ) -> None:
     """Show the operators of a net with shapes, parameters and operations; or an operator type."""
@@ -282,7 +283,7 @@ def show(
     if operator is not None:
         show_operator(operator)
     if net is not None:
-        show_net(net, init_net=init_net, shapes=shape or (), inputs=input or ())
+        show_net(net, init_net=init_net, shapes=shape or (), inputs=input or (), picture=picture)
 
 
 @app.command()
@@ -338,6 +339,35 @@ def profile(
     loading = Loading(() if input is None else input, device, trust)
     request = Request(net, init_net, [] if shape is None else shape, batch, type, workers, loading)
     run(request, runs=runs, top=top, trace=trace, picture=picture)
+
+
+@app.command()
+def view(
+    net: Annotated[
+        str, typer.Argument(help="predictor minidb, predict net, folder with both nets, or a name such as resnet50")
+    ],
+    init_net: Annotated[
+        Path | None, typer.Option(help="net that makes the parameters. [default: init_net.pb beside NET]")
+    ] = None,
+    shape: Annotated[
+        list[str] | None, typer.Option(help="NAME=1,1,28,28 of an input (float32, or NAME:uint8=...); may be repeated")
+    ] = None,
+    batch: Annotated[int | None, typer.Option(help="first extent of every input", min=1)] = None,
+    runs: Annotated[int, typer.Option(help="runs to measure; 0: run nothing", min=0)] = 5,
+    workers: Annotated[int, typer.Option(help="of a run side by side; 0: no such run", min=0)] = 2,
+    out: Annotated[Path, typer.Option(help="the page")] = Path("out/view.html"),
+    input: Inputs = None,
+    device: Device = None,
+    trust: Trust = False,
+) -> None:
+    """Write one HTML page that shows a net: its graph before and after each pass, engines, times, memory."""
+    from tazza.cli.model_files import Loading
+    from tazza.cli.profile import Request
+    from tazza.cli.view import Measuring
+    from tazza.cli.view import view as run
+
+    loading = Loading(() if input is None else input, device, trust)
+    run(Request(net, init_net, [] if shape is None else shape, batch, loading=loading), Measuring(runs, workers), out)
 
 
 @app.command()

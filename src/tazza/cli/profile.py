@@ -58,7 +58,7 @@ def profile(request: Request, *, runs: int, top: int, trace: Path | None, pictur
         TazzaError: a file is missing or broken, shapes are unknown or do not fit, or the net fails.
     """
     for path in (trace, picture):
-        _check_target(path, request)
+        check_target(path, request)
     console = make_console()
     with made(request) as running:
         found = profile_net(running.net, runs=runs)
@@ -80,7 +80,7 @@ def profile(request: Request, *, runs: int, top: int, trace: Path | None, pictur
         print_text(console, f"picture: {picture}")
 
 
-def _check_target(path: Path | None, request: Request) -> None:
+def check_target(path: Path | None, request: Request) -> None:
     """Refuse to write over the files of the model itself."""
     files = [file for file in (Path(request.model), request.init_net) if file is not None and kind_of(file) is not None]
     if path is None or kind_of(path) is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -23,8 +23,17 @@ from tazza.tensor import DataType, TensorSpec
 UNKNOWN = "(unknown)"
 
 
-def show_net(path: Path, *, init_net: Path | None, shapes: Sequence[str], inputs: Sequence[str] = ()) -> None:
+def show_net(
+    path: Path,
+    *,
+    init_net: Path | None,
+    shapes: Sequence[str],
+    inputs: Sequence[str] = (),
+    picture: Path | None = None,
+) -> None:
     """Print a line for each operator: what it reads and makes, shapes, parameters (elements), and operations.
+
+    With `picture` the net is drawn into that SVG file instead.
 
     Operators of nets within, whose shapes follow from a run alone, are listed indented under the one that has them. No
     operator is made: all follows from schemas.
@@ -35,10 +44,32 @@ def show_net(path: Path, *, init_net: Path | None, shapes: Sequence[str], inputs
     described = describe(find_model(path, init_net, Loading(inputs)))
     given = dict(map(read_shape, shapes))
     check_inputs(described.net, list(given))
+    if picture is not None:
+        draw_net(described, given, path, picture)
+        return
     rows = infer_net(described.net, {**described.parameters, **described.inputs, **given}, only_declared=True)
     console = make_console()
     console.print(_table(described, rows))
     _notes(console, described, rows)
+
+
+def draw_net(described: Described, given: Mapping[str, Spec], net: Path, picture: Path) -> None:
+    """Draw the operators of a net as it is written into an SVG file, and print where it is.
+
+    Raises:
+        ArgumentError: the file would replace the net, or its name does not end in `.svg`.
+        FileError: it cannot be written.
+    """
+    from tazza.observers.view import Subject, document_of, write_picture
+
+    if picture.suffix.lower() != ".svg":
+        raise ArgumentError(f"'{picture}' does not end in .svg", hint="--picture net.svg; `tazza view` writes a page")
+    specs = {**described.parameters, **described.inputs, **given}
+    document = document_of(Subject(described.net, specs, dict(described.parameters)), passes=False)
+    write_picture(picture, document)
+    for note in document["notes"]:
+        print_text(make_console(), note)
+    print_text(make_console(), f"picture: {picture}")
 
 
 def read_shape(text: str) -> tuple[str, Spec]:

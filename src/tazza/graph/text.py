@@ -136,7 +136,7 @@ def print_operator(op: OperatorDef) -> str:
     Raises:
         FormatError: as `print_net`.
     """
-    arguments = ", ".join(f"{argument.name}={_literal(argument)}" for argument in op.arg)
+    arguments = ", ".join(f"{argument.name}={argument_text(argument)}" for argument in op.arg)
     inside = "; ".join(text for text in (_joined(op.input), arguments) if text)
     if arguments and not op.input:
         inside = f"; {arguments}"
@@ -163,7 +163,12 @@ def _device_text(option: DeviceOption) -> str:
     return f"@cuda:{place.index}" if place.kind == "cuda" else "@cpu"
 
 
-def _literal(argument: Argument) -> str:
+def argument_text(argument: Argument) -> str:
+    """Return the value of an argument as a Python literal.
+
+    Raises:
+        FormatError: it is a tensor or a net, or several values at once.
+    """
     fields = stored_fields(argument)
     if len(fields) > 1 or any(field in ("t", "n", "tensors", "nets", "qtensors") for field in fields):
         raise FormatError(f"argument {argument.name!r} is no number, text or list", hint="print the message itself")

@@ -23,8 +23,8 @@ import functools
 import graphlib
 import importlib
 import pkgutil
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
 from tazza.errors import TazzaError
@@ -44,6 +44,7 @@ __all__ = [
     "Rewritten",
     "Transform",
     "apply_all",
+    "apply_each",
     "order",
     "transform",
 ]
@@ -189,6 +190,22 @@ def apply_all(net: NetDef, context: PassContext | None = None, *, without: Colle
     skipped = {TRANSFORMS[name] for name in without}
     chosen = [TRANSFORMS[name] for name in order()]
     return _apply(net, context, [cls() for cls in chosen if cls not in skipped], thorough=False)
+
+
+def apply_each(net: NetDef, context: PassContext | None = None) -> Iterator[tuple[str, Rewritten]]:
+    """Yield each transform's name, in order, with what it and all before it make of a net; the last is `apply_all`'s.
+
+    Raises:
+        TazzaError: the net is not legal.
+    """
+    check_net(net)
+    graph, counts = Graph.of(net, context), dict[str, int]()
+    made: Rewritten | None = None
+    for name in order():
+        counts[name] = TRANSFORMS[name]().rewrite(graph)
+        if made is None or counts[name]:
+            made = result(graph, counts)
+        yield name, replace(made, counts=dict(counts))
 
 
 def _apply(net: NetDef, context: PassContext | None, transforms: Sequence[Transform], *, thorough: bool) -> Rewritten:

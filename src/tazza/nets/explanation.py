@@ -3,15 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Protocol, cast
 
-from tazza.operator import Choice, Operator
-from tazza.tensor import Tensor
+from tazza.operator import Choice, Cost, Operator, Spec
+from tazza.proto import OperatorDef
+from tazza.tensor import Blob, Tensor
 
 INDENT = "  "
 """What each level of nets within stands behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A blob that a step reads or writes, and the spec with the layout in which it does; None where it is no tensor."""
+
+    name: str
+    spec: Spec | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Bytes of an arena, from `offset` on, that a value has from row `first` to row `last`, both included.
+
+    `arena` numbers the arenas of a net. A placement without a name is what a kernel scribbles on while it runs.
+    """
+
+    name: str
+    offset: int
+    nbytes: int
+    first: int
+    last: int
+    arena: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +47,8 @@ class Row:
 
     `within` are the steps of nets that the operator runs (branches, bodies of loops, step nets), those that it has made
     by now; of several equal nets, such as one for each step of a sequence, those of the first.
+
+    `definition` has the arguments of what runs; names of blobs are in `reads` and `writes`.
     """
 
     operator: str
@@ -36,6 +62,10 @@ class Row:
     choices: tuple[Choice, ...]
     slices: int = 1
     within: tuple[Row, ...] = ()
+    definition: OperatorDef | None = field(default=None, compare=False)
+    reads: tuple[Held, ...] = field(default=(), compare=False)
+    writes: tuple[Held, ...] = field(default=(), compare=False)
+    cost: Cost | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +96,7 @@ class Explanation:
     arena_bytes: int = 0
     unshared_bytes: int = 0
     beforehand: int = 0
+    placements: tuple[Placement, ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
         head = ("operator", "writes", "engine", "implementation", "layout", "KiB", "us", "fused from")
@@ -112,8 +143,24 @@ def operator_row(operator: Operator, fused_from: tuple[str, ...] = ()) -> Row:
     written = sum(blob.value.nbytes for blob in operator.outputs if isinstance(blob.value, Tensor))
     outputs = ", ".join(operator.definition.output)
     return Row(
-        operator.op.type, outputs, fused_from, taken, "", "", written, None, operator.choices, within=_within(operator)
+        operator.op.type,
+        outputs,
+        fused_from,
+        taken,
+        "",
+        "",
+        written,
+        None,
+        operator.choices,
+        within=_within(operator),
+        definition=operator.definition,
+        reads=tuple(map(_held, operator.inputs)),
+        writes=tuple(map(_held, operator.outputs)),
     )
+
+
+def _held(blob: Blob) -> Held:
+    return Held(blob.name, blob.value.spec if isinstance(blob.value, Tensor) else None)
 
 
 class _Explained(Protocol):

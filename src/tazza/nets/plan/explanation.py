@@ -6,13 +6,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tazza.nets.explanation import Explanation, Row, TimedPart, operator_row
+from tazza.nets.explanation import Explanation, Held, Placement, Row, TimedPart, operator_row
 from tazza.nets.plan.compiler import Region
 from tazza.nets.plan.instance import Instance
 from tazza.nets.plan.partition import Part, Parts
-from tazza.nets.plan.program import Program, Step
+from tazza.nets.plan.program import PlanValue, Program, Step
 from tazza.nets.plan.rewrite import Rewrite
+from tazza.nets.plan.slices import lifetimes
 from tazza.operator import Operator
+from tazza.proto import OperatorDef
 from tazza.tensor import ROW_MAJOR, Layout, Opaque, Strided, TensorSpec, channels_last
 
 
@@ -51,7 +53,37 @@ def explain_net(running: Running, times: Times) -> Explanation:
         sum(program.arena.nbytes for program in programs),
         sum(program.arena.unshared_bytes for program in programs),
         len(running.rewrite.result.prelude.op),
+        tuple(_placements(running)),
     )
+
+
+def _placements(running: Running) -> Iterator[Placement]:
+    """Yield what lies in the arenas, by the rows in which it is needed."""
+    row = arena = 0
+    for part in running.cut.parts:
+        instance = None if not isinstance(part, Region) else running.instances.get(part)
+        if instance is None:
+            row += len(part.ops) if isinstance(part, Region) else 1
+            continue
+        program = instance.program
+        rows = _rows_of_steps(program, row)
+        for value, (first, last) in lifetimes(program).items():
+            span = min(rows[first : last + 1]), max(rows[first : last + 1])
+            yield Placement(value.name, program.offsets[value], value.nbytes, *span, arena)
+        for step, offset in program.scratch_offsets.items():
+            if program.steps[step].twin is None:
+                nbytes = program.steps[step].launch.scratch_bytes
+                yield Placement("", offset, nbytes, rows[step], rows[step], arena)
+        row, arena = max(rows, default=row - 1) + 1, arena + 1
+
+
+def _rows_of_steps(program: Program, first: int) -> list[int]:
+    """Return the row of each step; those of later slices have that of their twins."""
+    rows: dict[int, int] = {}
+    for step in program.steps:
+        if step.twin is None:
+            rows[id(step)] = first + len(rows)
+    return [rows[id(step if step.twin is None else step.twin)] for step in program.steps]
 
 
 def tell(running: Running, times: Times) -> None:
@@ -71,7 +103,7 @@ def _rows(running: Running, part: Part, seconds: list[float] | None) -> Iterator
     instance = running.instances.get(part)
     if instance is None:
         for op, origin in zip(part.ops, part.origins, strict=True):
-            yield _unknown_row(op.type, op.output, origin)
+            yield _unknown_row(op, origin)
         return
     for step, slices, time_s in _by_first_slice(instance.program, seconds):
         yield _row(step, () if step.is_reorder else origins[step.key], slices, time_s)
@@ -89,7 +121,7 @@ def _by_first_slice(program: Program, times: Sequence[float] | None) -> Iterator
 
 
 def _row(step: Step, origin: tuple[str, ...], slices: int, time_s: float | None) -> Row:
-    shown = ", ".join(_shown(value.spec) for value in step.outputs[:1])
+    shown = ", ".join(layout_name(value.spec) for value in step.outputs[:1])
     return Row(
         "reorder" if step.is_reorder else step.op.type,
         ", ".join(value.name for value in step.outputs),
@@ -101,10 +133,19 @@ def _row(step: Step, origin: tuple[str, ...], slices: int, time_s: float | None)
         time_s,
         step.choices,
         slices,
+        definition=step.op.definition,
+        reads=tuple(map(_held, step.inputs)),
+        writes=tuple(map(_held, step.outputs)),
+        cost=step.cost,
     )
 
 
-def _shown(spec: TensorSpec) -> str:
+def _held(value: PlanValue) -> Held:
+    return Held(value.name, value.spec)
+
+
+def layout_name(spec: TensorSpec) -> str:
+    """Return how a tensor lies, in a word or two: row-major, channels-last, blocked, narrow."""
     layout: Layout = spec.layout
     if layout == ROW_MAJOR:
         return "row-major"
@@ -112,9 +153,22 @@ def _shown(spec: TensorSpec) -> str:
         return "channels-last"
     if not isinstance(layout, Opaque):
         return str(layout)
-    form = "blocked" if layout.nearest is None else _shown(replace(spec, layout=layout.nearest))
+    form = "blocked" if layout.nearest is None else layout_name(replace(spec, layout=layout.nearest))
     return f"{form}, narrow" if layout.nbytes < spec.nbytes else form
 
 
-def _unknown_row(type: str, outputs: Sequence[str], origin: tuple[str, ...]) -> Row:
-    return Row(type, ", ".join(outputs), origin, "not run yet", "", "", 0, None, ())
+def _unknown_row(op: OperatorDef, origin: tuple[str, ...]) -> Row:
+    return Row(
+        op.type,
+        ", ".join(op.output),
+        origin,
+        "not run yet",
+        "",
+        "",
+        0,
+        None,
+        (),
+        definition=op,
+        reads=tuple(map(Held, op.input)),
+        writes=tuple(map(Held, op.output)),
+    )

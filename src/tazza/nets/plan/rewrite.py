@@ -274,13 +274,12 @@ def rewrite_apart(definition: NetDef) -> Rewrite:
     return Rewrite(result, keys, frozenset(), survivors, everything, _cut(result, keys, survivors, (), keys), set(keys))
 
 
-def rewrite_net(definition: NetDef, owner: BlobOwner, variable: Collection[str]) -> Rewrite:
-    """Apply all passes to a net and cut it into parts.
+def passes_over(
+    definition: NetDef, owner: BlobOwner, variable: Collection[str] = ()
+) -> tuple[NetDef, PassContext, frozenset[str], frozenset[str]]:
+    """Return the net that passes are applied to, what they may take for granted, constants, and survivors.
 
-    Args:
-        definition: the net.
-        owner: has the blobs that it reads.
-        variable: inputs that are data, whatever they look like.
+    Arguments are those of `rewrite_net`.
     """
     net = NetDef()
     net.CopyFrom(definition)
@@ -292,7 +291,18 @@ def rewrite_net(definition: NetDef, owner: BlobOwner, variable: Collection[str])
         blob = owner.get_blob(name)
         if blob is not None and isinstance(blob.value, Tensor):
             lying[name] = TensorSpec(blob.value.spec.dims, blob.value.dtype, quantization=blob.value.quantization)
-    context = PassContext(constants, survivors, lying, takes_epilogue, takes_operator)
+    return net, PassContext(constants, survivors, lying, takes_epilogue, takes_operator), constants, survivors
+
+
+def rewrite_net(definition: NetDef, owner: BlobOwner, variable: Collection[str]) -> Rewrite:
+    """Apply all passes to a net and cut it into parts.
+
+    Args:
+        definition: the net.
+        owner: has the blobs that it reads.
+        variable: inputs that are data, whatever they look like.
+    """
+    net, context, constants, survivors = passes_over(definition, owner, variable)
     result = apply_all(net, context)
     if find_argument(net, KEEP_LEFT) is not None:
         survivors |= frozenset(touched_by(definition).writes).difference(result.gone)
@@ -300,7 +310,7 @@ def rewrite_net(definition: NetDef, owner: BlobOwner, variable: Collection[str])
     public = (survivors | frozenset(read_first(definition.op))) - computed
     keys = _keys(list(result.net.op))
     cut = _cut(result, keys, survivors, constants | computed, ())
-    relied = {name: lying[name] for name in sorted(result.relied & lying.keys())}
+    relied = {name: context.specs[name] for name in sorted(result.relied & context.specs.keys())}
     unwatched = {name: relied[name] for name in relied.keys() - set(read_first(result.prelude.op))}
     return Rewrite(result, keys, constants | computed, survivors, public, cut, relied=relied, unwatched=unwatched)
 

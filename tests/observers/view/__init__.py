@@ -1,0 +1,1 @@
+"""What the package that shows nets does, file for file."""
