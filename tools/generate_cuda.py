@@ -60,10 +60,8 @@ def letter_of(argument: str, enums: frozenset[str]) -> str:
 
 def written(library: str, text: str) -> str:
     """Return the module."""
-    text = re.sub(r"/\*.*?\*/|//[^\n]*", " ", text, flags=re.S)
-    enums = frozenset(re.findall(r"typedef\s+enum\s*\w*\s*\{[^}]*\}\s*(\w+)\s*(?:CUDNN_DEPRECATED)?\s*;", text)) | {
-        "cudaDataType"
-    }
+    text = re.sub(r"/\*.*?\*/|//[^\n]*|CUDNN_DEPRECATED(?:_ENUM)?\b", " ", text, flags=re.S)
+    enums = frozenset(re.findall(r"typedef\s+enum\s*\w*\s*\{[^}]*\}\s*(\w+)\s*;", text)) | {"cudaDataType"}
     lines = ["FUNCTIONS = {"]
     for name in FUNCTIONS[library].split():
         found = re.search(rf"([\w ]+?\*?)\s*(?:CUBLASWINAPI|CUDNNWINAPI)\s+{name}\s*\(([^)]*)\)\s*;", text)
@@ -73,7 +71,7 @@ def written(library: str, text: str) -> str:
         lines.append(f'    "{name}": "{result}{"".join(letter_of(one, enums) for one in given)}",')
     lines += ["}", '"""Of each function a letter for its result, and one for each argument."""', "NUMBERS = {"]
     for kind in ENUMS[library]:
-        found = re.search(rf"typedef\s+enum\s*\w*\s*\{{([^}}]*)\}}\s*{kind}\s*(?:CUDNN_DEPRECATED)?\s*;", text)
+        found = re.search(rf"typedef\s+enum\s*\w*\s*\{{([^}}]*)\}}\s*{kind}\s*;", text)
         assert found is not None, kind
         lines += [f'    "{name}": {value},' for name, value in numbered(found[1])]
     lines += ["}", '"""What the headers call numbers."""']

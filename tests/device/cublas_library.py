@@ -17,6 +17,7 @@ from tazza.device.cuda.vendor import TYPES
 from tazza.engines.cublas._declarations import FUNCTIONS
 from tazza.engines.cublas.library import CUBLAS
 from tests.device.cuda_driver import FakeCUDA, fake_cuda
+from tests.device.cudnn_library import fake_cudnn
 
 INVALID = 7
 KINDS: dict[int, Any] = {0: np.float32, 1: np.float64, 2: np.float16, 14: ml_dtypes.bfloat16}
@@ -105,11 +106,12 @@ def _columns(address: int, shape: tuple[int, int], leading: int, dtype: np.dtype
 
 @contextmanager
 def fake_gpu(memory_bytes: int = 1 << 28) -> Generator[FakeCublas]:
-    """Let there be devices of a fake driver, and a cuBLAS for them, until the block ends."""
+    """Let there be devices of a fake driver, and a cuBLAS and a cuDNN for them, until the block ends."""
     made = FakeCublas()
     CUBLAS.use(made.library)
     try:
-        with fake_cuda(memory_bytes) as made.gpu:
+        with fake_cudnn() as other, fake_cuda(memory_bytes) as gpu:
+            made.gpu = other.gpu = gpu
             yield made
         assert made.handles == {}, "handles end with their contexts"
     finally:

@@ -16,6 +16,7 @@ from tazza.proto import DeviceOption, NetDef
 from tazza.tensor import CPUPlace, CUDAPlace, Place
 from tazza.tensor.serialization import deserialize, serialize
 from tazza.workspace import Workspace
+from tests.cuda_there import why_no_device
 
 DEVICE = CUDAPlace(0)
 TYPES = ("simple", "async_scheduling", "dag", "plan")
@@ -144,3 +145,65 @@ def test_copies_between_host_and_device() -> None:
     for name in ("back", "again"):
         assert workspace.blob(name).tensor().place.is_host
         np.testing.assert_array_equal(workspace.fetch(name), values)
+
+
+def lenet(place: Place, type: str, batch: int) -> tuple[NetDef, NetDef]:
+    """Return the nets that draw the parameters of LeNet, and that train it."""
+    shapes = {"W1": [20, 1, 5, 5], "W2": [50, 20, 5, 5], "W3": [500, 800], "W4": [10, 500]}
+    start = NetDef(name="parameters", device_option=device_option(place))
+    for k, (name, shape) in enumerate(shapes.items()):
+        made = operator_def("XavierFill", [], [name], shape=shape)
+        made.device_option.MergeFrom(DeviceOption(random_seed=k + 1))
+        start.op.add().CopyFrom(made)
+        start.op.add().CopyFrom(operator_def("ConstantFill", [], [name.replace("W", "b")], shape=shape[:1]))
+    net = NetDef(name="lenet", type=type, device_option=device_option(place))
+    net.op.extend(
+        [
+            operator_def("Conv", ["X", "W1", "b1"], ["c1"], kernel=5),
+            operator_def("MaxPool", ["c1"], ["p1"], kernel=2, stride=2),
+            operator_def("Conv", ["p1", "W2", "b2"], ["c2"], kernel=5),
+            operator_def("MaxPool", ["c2"], ["p2"], kernel=2, stride=2),
+            operator_def("FC", ["p2", "W3", "b3"], ["h"]),
+            operator_def("Relu", ["h"], ["h"]),
+            operator_def("FC", ["h", "W4", "b4"], ["scores"]),
+            operator_def("Softmax", ["scores"], ["P"]),
+            operator_def("LabelCrossEntropy", ["P", "label"], ["losses"]),
+            operator_def("AveragedLoss", ["losses"], ["loss"]),
+        ]
+    )
+    backward, gradients = backward_pass(net.op, ["loss"])
+    net.op.extend(backward)
+    for name in [*shapes, *(name.replace("W", "b") for name in shapes)]:
+        net.op.add().CopyFrom(operator_def("WeightedSum", [name, "one", str(gradients[name]), "step"], [name]))
+    net.external_output.append("loss")
+    return start, net
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("type", TYPES)
+def test_lenet_gives_the_numbers_of_the_cpu(type: str) -> None:
+    """On the fake device one step of two images; on a real one twenty of 64."""
+    there = why_no_device() is None
+    steps, batch = (20, 64) if there else (1, 2)
+    found: list[list[float]] = []
+    for place in (DEVICE, CPUPlace()):
+        random, workspace = np.random.default_rng(3), Workspace()
+        start, net = lenet(place, type if place == DEVICE else "simple", batch)
+        workspace.run_net_once(start)
+        workspace.feed("one", np.array([1], np.float32), place)
+        workspace.feed("step", np.array([-0.01], np.float32), place)
+        losses: list[float] = []
+        made = None
+        for _ in range(steps):
+            label = random.integers(0, 10, batch).astype(np.int32)
+            X = 0.3 * random.standard_normal((batch, 1, 28, 28)).astype(np.float32)
+            for k, one in enumerate(label):
+                X[k, 0, 2 * one : 2 * one + 6, 4:20] += 1
+            workspace.feed("X", X, place)
+            workspace.feed("label", label, place)
+            made = workspace.create_net(net) if made is None else made
+            made.run()
+            losses.append(float(workspace.fetch("loss")))
+        found.append([*losses, *workspace.fetch("W1").reshape(-1), *workspace.fetch("W4").reshape(-1)])
+    np.testing.assert_allclose(found[0], found[1], rtol=2e-4, atol=2e-5)
+    assert not there or found[0][steps - 1] < 0.8 * found[0][0], "it learns"

@@ -45,6 +45,10 @@ class CUDAEvent:
         self._raise_failure()
         return True
 
+    def has_ended(self) -> bool:
+        """Whether nothing of the work runs any more, in success or not."""
+        return self.device.ask("cuEventQuery", self.handle) != NOT_READY
+
     def wait(self) -> None:
         """Block until the work has ended; raises what it failed with."""
         self.device.call("cuEventSynchronize", self.handle)
