@@ -377,10 +377,11 @@ def there(place: Place, present: object, value: Any) -> Tensor:
     array, meaning = (value.data, value.quantization) if isinstance(value, Int8Tensor) else (value, None)
     given = Tensor()
     given.assign(array)
-    here = isinstance(present, Tensor) and present.place == place and present.spec == replace(given.spec, place=place)
-    if here:
+    if isinstance(present, Tensor) and present.place == place and present.spec == replace(given.spec, place=place):
         copy_to(given, present)
-    held = present if here else to_place(given, place)
+        held = present
+    else:
+        held = to_place(given, place)
     held.quantize_as(meaning)
     return held
 

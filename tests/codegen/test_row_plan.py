@@ -16,6 +16,23 @@ from tazza.tensor import DataType, TensorSpec
 X, Y = TensorSpec((2, 3), DataType.FLOAT), TensorSpec((2, 3), DataType.FLOAT)
 
 
+def keeping(op: OpView, specs: Mapping[str, TensorSpec]) -> tuple[RowProgram, ...]:
+    """A program that keeps a number of each row, and one that reads it."""
+    return (
+        RowProgram(Cut(2, 3), {"sum": Total("sum", "X")}, {"kept": "sum * 2"}, keeps=("kept",)),
+        RowProgram(Cut(2, 3), each={"Y": "X * kept"}, lies={"kept": "row"}),
+    )
+
+
+def always(answer: RowProgram | str) -> RowRule:
+    """Return a rule that answers so."""
+
+    def rule(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+        return answer
+
+    return rule
+
+
 def planned(rule: RowRule, x: TensorSpec = X) -> list[tuple[RowTask, tuple[Operand, ...]]] | str:
     """Return the tasks of an operator of one input and one output, with their operands, or why there are none."""
     op = find_schema("Softmax").view(operator_def("Softmax", ["x"], ["y"]))
@@ -48,12 +65,7 @@ def test_only_what_is_needed_is_made() -> None:
 
 
 def test_what_a_program_keeps_lies_in_scratch_memory() -> None:
-    found = planned(
-        lambda op, specs: (
-            RowProgram(Cut(2, 3), {"sum": Total("sum", "X")}, {"kept": "sum * 2"}, keeps=("kept",)),
-            RowProgram(Cut(2, 3), each={"Y": "X * kept"}, lies={"kept": "row"}),
-        )
-    )
+    found = planned(keeping)
     assert not isinstance(found, str)
     assert [[one.name for one in operands] for _, operands in found] == [["X", "kept"], ["X", "Y", "kept"]]
     assert found[0][0].slots["kept"] == Scratch(0)
@@ -63,11 +75,11 @@ def test_what_a_program_keeps_lies_in_scratch_memory() -> None:
 @pytest.mark.parametrize(
     ("rule", "x", "reason"),
     [
-        (lambda op, specs: "not so", X, "not so"),
+        (always("not so"), X, "not so"),
         (one, TensorSpec((2, 3), DataType.DOUBLE), "it computes in float32, not X of float64"),
-        (lambda op, specs: RowProgram(Cut(2, 2), each={"Y": "X"}), X, "X has 6 elements, not 4"),
-        (lambda op, specs: RowProgram(Cut(2, 3), each={"Y": "X + Z"}), X, "its formula needs Z"),
-        (lambda op, specs: RowProgram(Cut(2, 3), row={"Z": "1"}), X, "with these arguments there is no formula of Y"),
+        (always(RowProgram(Cut(2, 2), each={"Y": "X"})), X, "X has 6 elements, not 4"),
+        (always(RowProgram(Cut(2, 3), each={"Y": "X + Z"})), X, "its formula needs Z"),
+        (always(RowProgram(Cut(2, 3), row={"Z": "1"})), X, "with these arguments there is no formula of Y"),
     ],
 )
 def test_what_is_refused(rule: RowRule, x: TensorSpec, reason: str) -> None:

@@ -7,10 +7,11 @@ import pkgutil
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import tests.ops
 from tazza.engines.cuda import rows
@@ -63,10 +64,11 @@ def all_cases(engine: str) -> Iterator[Case]:
     seen = set[int]()
     for found in sampled(_families(), 7):
         for listed in vars(importlib.import_module(found)).values():
-            if not isinstance(listed, list) or id(listed) in seen:
+            if not isinstance(listed, list) or id(cast("list[object]", listed)) in seen:
                 continue
-            seen.add(id(listed))
-            for case in listed:
+            cases = cast("list[object]", listed)
+            seen.add(id(cases))
+            for case in cases:
                 if (
                     isinstance(case, Case)
                     and not _text(case)
@@ -77,7 +79,8 @@ def all_cases(engine: str) -> Iterator[Case]:
 
 def _text(case: Case) -> bool:
     """Whether there is something else than numbers in it: strings do not lie on devices."""
-    return any(isinstance(value, np.ndarray) and value.dtype.kind in "OSU" for value in case.inputs)
+    arrays = (cast("NDArray[Any]", value) for value in case.inputs if isinstance(value, np.ndarray))
+    return any(array.dtype.kind in "OSU" for array in arrays)
 
 
 def run_there(case: Case, engine: str) -> str | None:

@@ -464,8 +464,8 @@ def _uncompiled(key: str, kind: str, build: Callable[[str], bytes]) -> tuple[str
 def fake_cuda(memory_bytes: int = 3 << 20) -> Generator[FakeCUDA]:
     """Let there be two devices of a fake driver until the block ends; what tazza knew of devices is put back."""
     fake = FakeCUDA(memory_bytes=memory_bytes)
-    pinned = ALLOCATORS.entry("pinned")
-    assert pinned is not None
+    former = {name: ALLOCATORS.entry(name) for name in ("cuda", "pinned")}  # those of a real device, where there is one
+    ALLOCATORS.unregister("cuda")
     patch = pytest.MonkeyPatch()
     patch.setattr(driver, "_loaded", driver.Driver(fake.library))
     patch.setattr(initializer, "_found", None)
@@ -479,9 +479,10 @@ def fake_cuda(memory_bytes: int = 3 << 20) -> Generator[FakeCUDA]:
         assert fake.faults == [], fake.faults
     finally:
         patch.undo()
-        ALLOCATORS.unregister("cuda")
-        ALLOCATORS.unregister("pinned")
-        ALLOCATORS.register("pinned", pinned.value, help=pinned.help, priority=pinned.priority)
+        for name, entry in former.items():
+            ALLOCATORS.unregister(name)
+            if entry is not None:
+                ALLOCATORS.register(name, entry.value, help=entry.help, priority=entry.priority)
         gc.collect()  # what is left of the devices is ended while the driver is there
         fake.go()
         fake.close()

@@ -48,10 +48,13 @@ class FakeCudnn:
         if name.startswith("cudnnCreate") and name.endswith("Descriptor"):
             return self._make
         if name.startswith("cudnnDestroy") and name.endswith("Descriptor"):
-            return lambda descriptor: 0 if self.descriptors.pop(descriptor, None) is not None else INVALID
+            return self._end
         if name.startswith("cudnnGetConvolution"):
             return self._algorithms
         return lambda *args: INVALID  # nobody calls it
+
+    def _end(self, descriptor: int) -> int:
+        return 0 if self.descriptors.pop(descriptor, None) is not None else INVALID
 
     def _make(self, descriptor: int) -> int:
         made = next(self._numbers)

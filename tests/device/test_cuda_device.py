@@ -79,6 +79,7 @@ def run_kernel(text: str, name: str, grid: tuple[int, int], tensors: Sequence[Te
 def test_the_device_says_what_it_is() -> None:
     found = device_of(GPU).properties
     print("device:", found)
+    assert found.memory_bytes is not None
     assert found.memory_bytes > 1 << 30
     assert found.parallel_units > 0
     assert found.features[0].startswith("compute capability ")

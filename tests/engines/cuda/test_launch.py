@@ -44,11 +44,11 @@ def test_a_launch_queues_its_kernel_with_what_its_words_are_then() -> None:
 
 
 def test_memory_of_the_host_is_noticed() -> None:
-    code = code_of("a launch of a test", lambda: elementwise(Expression.parse("a * 2"), ("a",), 8))
     x = Tensor.from_numpy(np.arange(8, dtype=np.float32))
 
     def launch() -> None:
         with fake_cuda():
+            code = code_of("a launch of a test", lambda: elementwise(Expression.parse("a * 2"), ("a",), 8))
             Y = to_place(x, DEVICE)
             GridLaunch(code, (Slot("X"), Slot("Y"), 8), 1, 8).bind(operands(X=x, Y=Y))()
             Y.plain()

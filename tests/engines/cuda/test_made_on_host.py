@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,8 @@ DEVICE = CUDAPlace(0)
 
 @pytest.mark.parametrize("type", ["XavierFill", "GaussianFill", "ConstantFill", "UniformIntFill"])
 def test_fillers_give_the_numbers_of_the_cpu(type: str) -> None:
-    found, workspace = [], Workspace()
+    found: list[tuple[Any, Any]] = []
+    workspace = Workspace()
     for place in ("there", "here"):
         net = NetDef(name=place)
         made = operator_def(type, [], [place], shape=[3, 5])
@@ -34,7 +37,7 @@ def test_fillers_give_the_numbers_of_the_cpu(type: str) -> None:
 
 
 def test_the_learning_rate_follows_a_counter_of_the_host() -> None:
-    where = {"policy": "step", "stepsize": 2, "gamma": 0.5, "base_lr": 1.0}
+    where: dict[str, Any] = {"policy": "step", "stepsize": 2, "gamma": 0.5, "base_lr": 1.0}
     found = [
         float(np.asarray(run_op("LearningRate", np.array([step]), device=device_option(DEVICE), **where)))
         for step in range(5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -36,7 +38,7 @@ def test_a_label_that_is_no_class_is_told_where_somebody_waits(rows: int, classe
     X = np.random.default_rng(rows).standard_normal((rows, classes)).astype(np.float32)
     label = np.arange(rows, dtype=np.int32)
     given = [to_place(Tensor.from_numpy(one), DEVICE) for one in (X, label)]
-    where = {"device": device_option(DEVICE)}
+    where: dict[str, Any] = {"device": device_option(DEVICE)}
     wanted = run_op("SoftmaxWithLoss", X, label)
     for found, expected in zip(run_op("SoftmaxWithLoss", *given, **where), wanted, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5)

@@ -11,9 +11,10 @@ import pytest
 from tazza.device import device_option
 from tazza.errors import NumericError, TazzaError
 from tazza.graph.backward import backward_pass
+from tazza.nets import NetBase
 from tazza.operator import operator_def
 from tazza.proto import DeviceOption, NetDef
-from tazza.tensor import CPUPlace, CUDAPlace, Place
+from tazza.tensor import CPUPlace, CUDAPlace, Place, Tensor
 from tazza.tensor.serialization import deserialize, serialize
 from tazza.workspace import Workspace
 from tests.cuda_there import why_no_device
@@ -63,7 +64,8 @@ def trained(place: Place, type: str) -> tuple[list[Any], list[Any]]:
     for name in ("W0", "b0", "W1", "b1"):
         workspace.feed(f"{name}_m", np.zeros_like(workspace.fetch(name)), place)
     workspace.feed("rate", np.array([0.1], np.float32), place)
-    net, losses = None, []
+    net: NetBase | None = None
+    losses: list[Any] = []
     for _ in range(6):
         workspace.feed("X", random.standard_normal((11, SIZES[0])).astype(np.float32), place)
         workspace.feed("label", random.integers(0, SIZES[-1], 11).astype(np.int32), place)
@@ -125,6 +127,7 @@ def test_a_blob_of_the_device_is_stored_and_read() -> None:
     workspace, values = Workspace(), np.arange(6, dtype=np.float32).reshape(2, 3)
     workspace.feed("X", values, DEVICE)
     again = deserialize(serialize(workspace.blob("X"), "X")).value
+    assert isinstance(again, Tensor)
     np.testing.assert_array_equal(again.plain(), values)
 
 

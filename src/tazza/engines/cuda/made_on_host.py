@@ -101,7 +101,8 @@ def register_host_made(schema: OpSchema) -> None:
     reference = KERNELS.get(kernel_key(schema.type, "reference"))
     if reference is None or reference.function is None or reference.host is not None:
         return
-    if schema.effects > Effects.RANDOM or schema.inputs_can_cross_devices or not _is_free(schema, reference.function):
+    drawn_at_most = isinstance(schema.effects, Effects) and schema.effects <= Effects.RANDOM
+    if not drawn_at_most or schema.inputs_can_cross_devices or not _is_free(schema, reference.function):
         return
     function = reference.function
     random_or_read = schema.effects is not Effects.PURE or any(

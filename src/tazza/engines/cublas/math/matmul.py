@@ -22,10 +22,8 @@ def prepare_matmul(
 ) -> Launch | Unsupported:
     del context
     A, B = (cast("TensorSpec", spec) for spec in inputs[:2])
-    M, K = matrix_extents(op, "axis_a", "A", A)
-    columns = matrix_extents(op, "axis_b", "B", B)
-    if op.trans_a:
-        M, K = K, M
+    rows, columns = matrix_extents(op, "axis_a", "A", A), matrix_extents(op, "axis_b", "B", B)
+    M, K = rows[::-1] if op.trans_a else rows
     N = columns[0] if op.trans_b else columns[1]
     reason = refusal([A, B, *outputs], (M, N, K))  # the value of `like` is not read
     if reason is not None:

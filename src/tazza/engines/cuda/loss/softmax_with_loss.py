@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from tazza.engines.cuda.nn.softmax import matrix_cut
 from tazza.engines.cuda.rows import rows_kernel
 from tazza.operator import Cut, OpView, RowProgram, Total
+from tazza.operator.row_program import Lies
 from tazza.ops.loss.cross_entropy import PROBABILITY_MIN
 from tazza.ops.loss.softmax_with_loss import SOFTMAX_WITH_LOSS, SOFTMAX_WITH_LOSS_GRADIENT, SUM_TOLERANCE
 from tazza.tensor import TensorSpec
@@ -42,7 +43,7 @@ def softmax_rows(op: OpView, specs: Mapping[str, TensorSpec]) -> tuple[RowProgra
         row = {"loss_of_row": "log(powers) - own", "bad": OUTSIDE}
     each = {"P": "exp(X - most) / powers"}
     sums = {"lost": Total("sum", f"{_weight(op)} * loss_of_row"), **_counted(op, cut.before)}
-    lies = {} if op.label_prob else {"label": "row"}
+    lies: dict[str, Lies] = {} if op.label_prob else {"label": "row"}
     return (
         RowProgram(cut, totals, row, each, lies, wrong="bad", keeps=("loss_of_row",)),
         RowProgram(Cut(1, cut.before), sums, {"loss": "where(counted == 0, 0, scale * lost / counted)"}),
@@ -57,7 +58,7 @@ def gradient_rows(op: OpView, specs: Mapping[str, TensorSpec]) -> tuple[RowProgr
         return "there is no row, or no class"
     factor = {"factor": "where(counted == 0, 0, scale * dloss / counted)"}
     row = {"part": f"{_weight(op)} * factor"}
-    lies = {"weights": "row", "factor": "one"}
+    lies: dict[str, Lies] = {"weights": "row", "factor": "one"}
     first = RowProgram(Cut(1, cut.before), _counted(op, cut.before), factor, lies={"dloss": "one"}, keeps=("factor",))
     if op.label_prob:
         return first, RowProgram(cut, row=row, each={"dX": "(P - label) * part"}, lies=lies)

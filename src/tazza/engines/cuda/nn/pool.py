@@ -59,14 +59,14 @@ class Windows:
 
     lines: Lines
     form: Form
-    K: str = field(init=False)
+    inner: str = field(init=False)
     axes: list[dict[str, str]] = field(init=False)
     at: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
         """Load what the block says."""
         lines, rank = self.lines, self.form.rank
-        self.K = lines.load_word("%block", 1)
+        self.inner = lines.load_word("%block", 1)
         self.axes = [
             {name: lines.load_word("%block", 2 + len(AXIS) * axis + k) for k, name in enumerate(AXIS)}
             for axis in range(rank)
@@ -93,7 +93,7 @@ class Windows:
 
     def _split(self, i: str, extent: str) -> Place:
         """Return the place of element i in a blob whose dimensions have the word `extent` as theirs."""
-        found, rest = [self._two("urem", i, self.K)], self._two("udiv", i, self.K)
+        found, rest = [self._two("urem", i, self.inner)], self._two("udiv", i, self.inner)
         for axis in reversed(self.axes):
             found.append(self._two("urem", rest, axis[extent]))
             rest = self._two("udiv", rest, axis[extent])
@@ -103,7 +103,7 @@ class Windows:
         b, *places, k = where
         for axis, one in zip(self.axes, places, strict=True):
             b = self._two("add", self._two("mul", b, axis[extent]), one)
-        return self._two("add", self._two("mul", b, self.K), k)
+        return self._two("add", self._two("mul", b, self.inner), k)
 
     def _span(self, axis: dict[str, str], p: str) -> tuple[str, str]:
         """Return the places of a window that lie in the image."""
