@@ -139,8 +139,8 @@ class FakeCudnn:
         memory: Any = (ctypes.c_uint8 * (span * dtype.itemsize)).from_address(address)
         return np.ndarray(found["dims"], dtype, memory, 0, [step * dtype.itemsize for step in found["steps"]])
 
-    def _run(self, handle: int, alpha: int, beta: int, target: Array, compute: Callable[[], Array]) -> int:
-        factors = [ctypes.c_float.from_address(one).value for one in (alpha, beta)]
+    def _run(self, handle: int, scales: tuple[int, int], target: Array, compute: Callable[[], Array]) -> int:
+        factors = [ctypes.c_float.from_address(one).value for one in scales]
 
         def work() -> None:
             value = factors[0] * compute()
@@ -155,7 +155,7 @@ class FakeCudnn:
             return INVALID
         first, second, target = self._array(d1, a1), self._array(d2, a2), self._array(d3, a3)
         form = self.descriptors[convolution]
-        return self._run(handle, alpha, beta, target, lambda: compute(form, first, second, target.shape))
+        return self._run(handle, (alpha, beta), target, lambda: compute(form, first, second, target.shape))
 
     def cudnnConvolutionForward(self, *given: int) -> int:
         """Y from X and W."""
@@ -169,18 +169,18 @@ class FakeCudnn:
         """Return dX from W and dY."""
         return self._convolve(given, _data)
 
-    def cudnnConvolutionBackwardBias(
-        self, handle: int, alpha: int, d1: int, dY: int, beta: int, d2: int, db: int
-    ) -> int:
+    def cudnnConvolutionBackwardBias(self, handle: int, *given: int) -> int:
         """Return db from dY."""
+        alpha, d1, dY, beta, d2, db = given
         slope, target = self._array(d1, dY), self._array(d2, db)
         axes = tuple(axis for axis in range(slope.ndim) if axis != 1)
-        return self._run(handle, alpha, beta, target, lambda: slope.astype(np.float32).sum(axes, keepdims=True))
+        return self._run(handle, (alpha, beta), target, lambda: slope.astype(np.float32).sum(axes, keepdims=True))
 
-    def cudnnAddTensor(self, handle: int, alpha: int, d1: int, b: int, beta: int, d2: int, Y: int) -> int:
+    def cudnnAddTensor(self, handle: int, *given: int) -> int:
         """Add b to Y."""
+        alpha, d1, b, beta, d2, Y = given
         bias, target = self._array(d1, b), self._array(d2, Y)
-        return self._run(handle, alpha, beta, target, lambda: bias.astype(np.float32) + np.zeros(target.shape, "f"))
+        return self._run(handle, (alpha, beta), target, lambda: bias.astype(np.float32) + np.zeros(target.shape, "f"))
 
 
 def _taps(form: dict[str, Any], X: Array, W: Array, out: tuple[int, ...]) -> Iterator[tuple[Any, Any, slice, slice]]:

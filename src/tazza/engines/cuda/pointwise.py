@@ -45,7 +45,7 @@ def prepare_formula(
     del context
     host = {letter for letter, declared in op.schema.inputs_by_letter.items() if declared.host}
     try:
-        return plan_formula(op, inputs, outputs, partial(_launch, host))
+        return plan_formula(op, inputs, outputs, partial(_launch, host=host))
     except UnsupportedError as error:
         return Unsupported(error.message)
 
@@ -93,12 +93,13 @@ class _Form:
 
 
 def _launch(
-    host: Collection[str],
     expressions: Mapping[str, Expression],
     read: list[Operand],
     written: list[Operand],
     axes: Axes,
     scalars: Scalars,
+    *,
+    host: Collection[str],
 ) -> Launch:
     flat = len(axes) == 1 and all(step == 1 for step in axes[0][1])
     axes = [] if flat else axes
