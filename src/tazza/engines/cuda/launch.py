@@ -42,7 +42,7 @@ def blocks_for(count: int, threads: int = THREADS) -> int:
 class Held:
     """A word that is the number of a blob of the host, as it is when the kernel is launched: no device reads there."""
 
-    slot: Slot
+    read: Slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class GridLaunch:
 
 def _reader(block: npt.NDArray[np.int64], k: int, word: Held, operands: Operands) -> Callable[[], None]:
     """Return what reads the number of a blob of the host into a word."""
-    tensor = word.slot.of(operands)
+    tensor = word.read.of(operands)
     target = block[k : k + 1].view(np.uint8)[: tensor.dtype.itemsize]
 
     def read() -> None:

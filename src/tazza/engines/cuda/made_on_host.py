@@ -8,7 +8,6 @@ once, and on the device from then on.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,14 +33,10 @@ from tazza.operator import (
 from tazza.tensor import DataType, PinnedPlace, Tensor, TensorSpec
 
 
-def _is_free(schema: OpSchema, function: Callable[..., Any]) -> bool:
+def _is_free(schema: OpSchema, reference: Kernel) -> bool:
     """Whether a reference kernel reads no input that a device holds, but where one is optional."""
-    read = [schema.inputs_by_letter[name] for name in _parameters(function) if name in schema.inputs_by_letter]
+    read = [schema.inputs_by_letter[name] for name in reference.parameters if name in schema.inputs_by_letter]
     return all(letter.host or letter.optional for letter in read)
-
-
-def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
-    return tuple(inspect.signature(function).parameters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +44,14 @@ class HostLaunch:
     """Runs the definition on the host; `constant` where it gives the same each time."""
 
     function: Callable[..., Any]
+    parameters: tuple[str, ...]
     op: OpView
     constant: bool
     scratch_bytes: int = 0
 
     def bind(self, operands: Operands) -> Call:
         """Return what makes the outputs, and queues their copies."""
-        names, context = _parameters(self.function), operands.context
+        names, context = self.parameters, operands.context
         outputs = {letter: operands[letter] for letter in self.op.output_letters}
 
         def make() -> dict[str, Tensor]:
@@ -102,16 +98,16 @@ def register_host_made(schema: OpSchema) -> None:
     if reference is None or reference.function is None or reference.host is not None:
         return
     drawn_at_most = isinstance(schema.effects, Effects) and schema.effects <= Effects.RANDOM
-    if not drawn_at_most or schema.inputs_can_cross_devices or not _is_free(schema, reference.function):
+    if not drawn_at_most or schema.inputs_can_cross_devices or not _is_free(schema, reference):
         return
-    function = reference.function
+    function, parameters = reference.function, reference.parameters
     random_or_read = schema.effects is not Effects.PURE or any(
-        name == "random" or name in schema.inputs_by_letter for name in _parameters(function)
+        name == "random" or name in schema.inputs_by_letter for name in parameters
     )
 
     def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
         del context, inputs
-        read = {*_parameters(function)} & {*op.input_letters}
+        read = {*parameters} & {*op.input_letters}
         there = sorted(letter for letter in read if not op.schema.inputs_by_letter[letter].host)
         if there:
             return Unsupported(f"it reads {', '.join(there)}, on the device")
@@ -119,7 +115,7 @@ def register_host_made(schema: OpSchema) -> None:
             return Unsupported("how large its output is hangs on data")
         if any(not isinstance(spec, TensorSpec) or spec.dtype is DataType.STRING for spec in outputs):
             return Unsupported("strings do not lie on a device")
-        return HostLaunch(function, op, not random_or_read)
+        return HostLaunch(function, parameters, op, not random_or_read)
 
     key = kernel_key(schema.type, KIND, KIND)
     KERNELS.setdefault(key, Kernel(*key, prepare=prepare), help="made on the host by its definition, and copied")
