@@ -35,7 +35,7 @@ class Row:
     name: str
     type: str
     shapes: tuple[tuple[int, ...], ...]
-    peer: Callable[..., Any]
+    peer: Callable[[Any, Any], Any]
     nbytes: float = 0.0
     flops: float = 0.0
     args: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -43,24 +43,24 @@ class Row:
 
 
 ROWS = (
-    Row("Relu 2^28", "Relu", ((N,),), lambda torch, x: torch.relu(x), 8 * N),
-    Row("Tanh 2^28", "Tanh", ((N,),), lambda torch, x: torch.tanh(x), 8 * N),
-    Row("Add 2^18 x 1024, a row", "Add", ((N // 1024, 1024), (1024,)), lambda torch, x, y: x + y, 8 * N),
-    Row("Softmax 2^18 x 1024", "Softmax", ((N // 1024, 1024),), lambda torch, x: torch.softmax(x, 1), 8 * N),
-    Row("ReduceBackSum 2^18 x 1024", "ReduceBackSum", ((N // 1024, 1024),), lambda torch, x: x.sum(1), 4 * N),
-    Row("ReduceFrontSum 2^18 x 1024", "ReduceFrontSum", ((N // 1024, 1024),), lambda torch, x: x.sum(0), 4 * N),
-    Row("MatMul 4096", "MatMul", ((4096, 4096), (4096, 4096)), lambda torch, x, y: x @ y, flops=2 * 4096**3),
+    Row("Relu 2^28", "Relu", ((N,),), lambda torch, x: torch.relu(*x), 8 * N),
+    Row("Tanh 2^28", "Tanh", ((N,),), lambda torch, x: torch.tanh(*x), 8 * N),
+    Row("Add 2^18 x 1024, a row", "Add", ((N // 1024, 1024), (1024,)), lambda torch, x: x[0] + x[1], 8 * N),
+    Row("Softmax 2^18 x 1024", "Softmax", ((N // 1024, 1024),), lambda torch, x: torch.softmax(*x, 1), 8 * N),
+    Row("ReduceBackSum 2^18 x 1024", "ReduceBackSum", ((N // 1024, 1024),), lambda torch, x: x[0].sum(1), 4 * N),
+    Row("ReduceFrontSum 2^18 x 1024", "ReduceFrontSum", ((N // 1024, 1024),), lambda torch, x: x[0].sum(0), 4 * N),
+    Row("MatMul 4096", "MatMul", ((4096, 4096), (4096, 4096)), lambda torch, x: x[0] @ x[1], flops=2 * 4096**3),
     Row(
         "Conv 64 x 64 x 56 x 56, 3 x 3", "Conv", ((64, 64, 56, 56), (64, 64, 3, 3), (64,)),
-        lambda torch, x, w, b: torch.nn.functional.conv2d(x, w, b, padding=1),
+        lambda torch, x: torch.nn.functional.conv2d(*x, padding=1),
         flops=2 * 64 * 64 * 64 * 9 * 56 * 56, args={"kernel": 3, "pad": 1},
     ),
     Row(
         "MaxPool 64 x 64 x 112 x 112, 2 x 2", "MaxPool", ((64, 64, 112, 112),),
-        lambda torch, x: torch.nn.functional.max_pool2d(x, 2),
+        lambda torch, x: torch.nn.functional.max_pool2d(*x, 2),
         5 * 64 * 64 * 112 * 112, args={"kernel": 2, "stride": 2},
     ),
-    Row("Relu 1000", "Relu", ((1000,),), lambda torch, x: torch.relu(x), calls=SMALL_CALLS),
+    Row("Relu 1000", "Relu", ((1000,),), lambda torch, x: torch.relu(*x), calls=SMALL_CALLS),
 )  # fmt: skip
 
 
@@ -102,12 +102,12 @@ def timed_by_peer(row: Row, arrays: list[NDArray[Any]]) -> float | None:
     given = [library.from_numpy(array).cuda() for array in arrays]
     best = float("inf")
     with library.no_grad():
-        row.peer(library, *given)
+        row.peer(library, given)
         for _ in range(ROUNDS):
             first, last = (library.cuda.Event(enable_timing=True) for _ in range(2))
             first.record()
             for _ in range(row.calls):
-                row.peer(library, *given)
+                row.peer(library, given)
             last.record()
             library.cuda.synchronize()
             best = min(best, first.elapsed_time(last) / 1000 / row.calls)
