@@ -16,7 +16,7 @@ SPREAD := $(if $(filter 1,$(WORKERS)),,--numprocesses $(WORKERS) --dist workstea
 # Compiled modules and tests are kept between runs: collecting the tests is three times as fast then.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv train test soak records judge fuzz check types changed-types fast format index engines proto walk tutorial bench bench-tensor bench-nets bench-ops profile documents array-api test-oldest
+.PHONY: help venv train test test-gpu soak records judge fuzz check types changed-types fast format index engines proto walk tutorial bench bench-tensor bench-nets bench-ops bench-gpu profile documents array-api test-oldest
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ train: venv  ## Train LeNet on the handwritten digits that come with scikit-lear
 
 test: venv  ## Run all tests, and say what was skipped and why
 	$(BIN)/pytest -r s $(SPREAD)
+
+test-gpu: venv  ## Tests on a CUDA device, all cases of its engines among them; without one, says so, and runs a sample on a fake one
+	$(BIN)/pytest -r s tests/device tests/engines/cuda tests/engines/cublas tests/codegen/test_nvptx.py
 
 soak: venv  ## Ten thousand random nets under stress, thousands that are made and deleted or interrupted: some ten minutes
 	$(BIN)/pytest --quiet --soak tests/nets/test_stress.py tests/nets/test_interrupts.py tests/nets/test_interrupt_places.py
@@ -102,6 +105,9 @@ bench-nets: venv  ## Time executors of nets: cost of an operator, branches, Goog
 bench-ops: venv  ## Time each operator beside PyTorch's, sorted by ratio; QUICK=1, CPU=1 on a busy machine, ONLY="pooling Softmax", PEERS_PYTHON=
 	$(BIN)/python -m benchmarks.operators $(ONLY) $(if $(QUICK),--quick) $(if $(CPU),--cpu) $(if $(THREADS),--threads $(THREADS)) \
 		$(if $(PEERS_PYTHON),--peers-python "$(PEERS_PYTHON)")
+
+bench-gpu: venv  ## Time operators on a CUDA device beside PyTorch's; without a device, says so
+	$(BIN)/python -m benchmarks.gpu
 
 profile: venv  ## Profile GoogLeNet for docs/profile and draw its pictures anew
 	$(BIN)/python -m tools.draw_profile

@@ -15,6 +15,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast, overload
 
@@ -29,8 +30,9 @@ from tazza.operator.owner import RunnableNet
 from tazza.proto import NetDef, OperatorDef, TensorProto
 from tazza.runtime.fork import freed_in_child
 from tazza.runtime.threads import thread_count
-from tazza.tensor import Blob, Int8Tensor, Tensor
+from tazza.tensor import Blob, Int8Tensor, Place, Tensor
 from tazza.tensor.tensor_proto import tensor_proto_to_array
+from tazza.tensor.transfer import copy_to, to_place
 
 _living: weakref.WeakSet[Workspace] = weakref.WeakSet()
 _living_lock = freed_in_child(threading.Lock())
@@ -157,14 +159,24 @@ class Workspace(LocalBlobs):
             self.blobs[new] = blob
             return blob
 
-    def feed(self, name: str, value: Any) -> None:
+    def feed(self, name: str, value: Any, place: Place | None = None) -> None:
         """Put a value into a blob: an array (copied, dtype kept), a Tensor, Int8Tensor, text, bytes, or a TensorProto.
 
+        Tensors lie at `place` then, by default the host. A feed that fails changes nothing.
+
         Raises:
-            ArgumentError: a Python number or a list; make it an array, so that its dtype is said.
-            DTypeError: a dtype that tensors do not have.
+            ArgumentError: a Python number or a list; make it an array, so that its dtype is said. Text for a device.
+            DTypeError: a dtype that tensors do not have, or that do not lie at the place.
+            UnavailableError: the device is not there, and why.
+            OutOfMemoryError: it has no room.
         """
-        put(self.create_blob(name), feedable(name, value))
+        taken = feedable(name, value)
+        if place is None or place.is_host:
+            put(self.create_blob(name), taken)
+        else:
+            blob = self.get_blob(name)
+            held = there(place, None if blob is None else blob.value, taken)
+            keep(self.create_blob(name), held)
 
     def fetch(self, name: str) -> Any:
         """Return what a blob holds: a tensor as a fresh array, text as bytes, else a describing text in bytes.
@@ -353,6 +365,33 @@ def put(blob: Blob, value: Any) -> None:
     tensor = blob.value if isinstance(blob.value, Tensor) else Tensor()
     tensor.assign(array)
     tensor.quantize_as(meaning)
+    if blob.value is not tensor:
+        blob.set(tensor)
+
+
+def there(place: Place, present: object, value: Any) -> Tensor:
+    """Return a copy of an array on a device: the tensor that is `present`, written over, if it lies so, or a new one.
+
+    Raises:
+        ArgumentError: text, which lies on no device.
+        UnavailableError, OutOfMemoryError: the device is not there, or has no room.
+    """
+    if isinstance(value, (str, bytes)):
+        raise ArgumentError(f"text is not fed to {place}", hint="feed it to the CPU")
+    array, meaning = (value.data, value.quantization) if isinstance(value, Int8Tensor) else (value, None)
+    given = Tensor()
+    given.assign(array)
+    if isinstance(present, Tensor) and present.place == place and present.spec == replace(given.spec, place=place):
+        copy_to(given, present)
+        held = present
+    else:
+        held = to_place(given, place)
+    held.quantize_as(meaning)
+    return held
+
+
+def keep(blob: Blob, tensor: Tensor) -> None:
+    """Let a blob hold a tensor, which it may hold already."""
     if blob.value is not tensor:
         blob.set(tensor)
 

@@ -1,69 +1,33 @@
-"""The second target: PTX of two kernels, and the same texts run on the CPU, a thread for each thread of a GPU."""
+"""The second target: PTX of kernels, and the same texts run on the CPU, a thread for each thread of a GPU."""
 
 from __future__ import annotations
 
-import ctypes
-import threading
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tazza.codegen.kernel import unavailable
-from tazza.codegen.nvptx import BARRIER, BLOCK, OUTSIDE, THREAD, GridKernel, elementwise, ptx_of, row_sums, thread_text
-from tazza.runtime.native_code import llvm_binding
+from tazza.codegen.nvptx import GridKernel, code_of, ptx_of
+from tazza.errors import UnsupportedError
+from tazza.runtime import native_code
 from tazza.tensor.expression import Expression
+from tests.cuda_grid import MEETINGS, Grid
+from tests.grid_kernels import elementwise, row_sums
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 
 THREADS = 8
 
 
-class Grid:
-    """Runs a kernel's text block by block, with as many threads as a block has, which meet at its barriers."""
-
-    def __init__(self, kernel: GridKernel, threads: int) -> None:
-        self.threads = threads
-        self.meetings = 0
-        self._here = threading.local()
-        self._gate = threading.Barrier(threads, action=self._met, timeout=30)
-        llvm: Any = llvm_binding()
-        answers: dict[str, Any] = {
-            THREAD: ctypes.CFUNCTYPE(ctypes.c_int32)(lambda: self._here.thread),
-            BLOCK: ctypes.CFUNCTYPE(ctypes.c_int32)(lambda: self._here.block),
-            BARRIER: ctypes.CFUNCTYPE(None)(lambda: self._gate.wait()),
-        }
-        assert answers.keys() == OUTSIDE.keys()
-        for name, answer in answers.items():
-            llvm.add_symbol(OUTSIDE[name], ctypes.cast(answer, ctypes.c_void_p).value)
-        module = llvm.parse_assembly(thread_text(kernel.text("kernel")))
-        module.verify()
-        machine = llvm.Target.from_default_triple().create_target_machine(opt=1, jit=True)
-        self._kept = llvm.create_mcjit_compiler(module, machine), answers
-        self._kept[0].finalize_object()
-        self._function = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * (len(kernel.addresses) + len(kernel.numbers)))(
-            self._kept[0].get_function_address("kernel")
-        )
-
-    def _met(self) -> None:
-        self.meetings += 1
-
-    def __call__(self, blocks: int, *arguments: int) -> None:
-        for block in range(blocks):
-            threads = [threading.Thread(target=self._thread, args=(i, block, arguments)) for i in range(self.threads)]
-            for one in threads:
-                one.start()
-            for one in threads:
-                one.join()
-
-    def _thread(self, thread: int, block: int, arguments: tuple[int, ...]) -> None:
-        self._here.thread, self._here.block = thread, block
-        self._function(*arguments)
+def run(kernel: GridKernel, blocks: int, words: Sequence[int]) -> None:
+    """Run all threads of a kernel on the CPU."""
+    Grid(kernel.text("kernel"), "kernel")(blocks, THREADS, words)
 
 
 def test_elementwise_ptx() -> None:
-    text = elementwise(Expression.parse("max(a, 0) * b + 2"), ("a", "b"), 256).text("scaled")
-    ptx = ptx_of(text)
+    ptx = ptx_of(elementwise(Expression.parse("max(a, 0) * b + 2"), ("a", "b"), 256).text("scaled"))
     assert ".visible .entry scaled(" in ptx
     assert ".target sm_70" in ptx
     assert ptx.count("ld.global") == 2, "LLVM sees which memory is meant"
@@ -74,7 +38,7 @@ def test_elementwise_ptx() -> None:
 def test_reduction_ptx() -> None:
     ptx = ptx_of(row_sums(256).text("row_sums"))
     assert ".visible .entry row_sums(" in ptx
-    assert ".shared .align 16 .b8 shared[1024]" in ptx
+    assert ".shared .align 16 .b8 shared[2048]" in ptx
     assert ptx.count("bar.sync") == 8, "once for each halving of 256"
     assert "ld.shared" in ptx
     assert "st.shared" in ptx
@@ -86,19 +50,18 @@ def test_elementwise_on_threads(n: int) -> None:
     a, b = (random.standard_normal(n).astype(np.float32) for _ in range(2))
     result = np.full(n + 1, np.nan, np.float32)
     kernel = elementwise(Expression.parse("max(a, 0) * b + 2"), ("a", "b"), THREADS)
-    Grid(kernel, THREADS)(-(-n // THREADS), a.ctypes.data, b.ctypes.data, result.ctypes.data, n)
+    run(kernel, -(-n // THREADS), [*(one.ctypes.data for one in (a, b, result)), n])
     np.testing.assert_allclose(result[:n], np.maximum(a, 0) * b + 2, rtol=1e-6)
     assert np.isnan(result[n]), "nothing is written behind the end"
 
 
-@pytest.mark.parametrize(("rows", "width"), [(1, 1), (2, 5), (3, 8), (2, 37)])
-def test_reduction_on_threads(rows: int, width: int) -> None:
-    X = np.random.default_rng(width).standard_normal((rows, width)).astype(np.float32)
-    Y = np.full(rows, np.nan, np.float32)
-    grid = Grid(row_sums(THREADS), THREADS)
-    grid(rows, X.ctypes.data, Y.ctypes.data, width)
-    np.testing.assert_allclose(Y, X.sum(1, dtype=np.float64), rtol=1e-5, atol=1e-6)
-    assert grid.meetings == 3 * rows, "8 sums are halved three times"
+def test_reduction_on_threads() -> None:
+    X = np.random.default_rng(3).standard_normal((3, THREADS))
+    Y = np.full(3, np.nan)
+    MEETINGS.clear()
+    run(row_sums(THREADS), 3, [X.ctypes.data, Y.ctypes.data])
+    np.testing.assert_allclose(Y, X.sum(1), rtol=1e-12)
+    assert MEETINGS == [0] * 3 + [1] * 3 + [2] * 3, "8 sums are halved three times"
 
 
 def test_formulas_of_functions_are_written_for_both_targets() -> None:
@@ -107,5 +70,23 @@ def test_formulas_of_functions_are_written_for_both_targets() -> None:
     assert ".visible .entry curve(" in ptx_of(kernel.text("curve"))
     a, b = np.array([0.5, np.nan, -3], np.float32), np.array([1, 2, -0.25], np.float32)
     result = np.empty(3, np.float32)
-    Grid(kernel, THREADS)(1, a.ctypes.data, b.ctypes.data, result.ctypes.data, 3)
+    run(kernel, 1, [*(one.ctypes.data for one in (a, b, result)), 3])
     np.testing.assert_allclose(result, np.where(np.isnan(a), 0, np.tanh(a) * np.exp(b)), rtol=1e-6)
+
+
+def test_what_no_gpu_has_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="sinf is not written for a GPU"):
+        elementwise(Expression.parse("sin(x)"), ("x",), THREADS).text("kernel")
+
+
+def test_code_is_kept_between_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_code, "cache_folder", lambda: tmp_path)
+    kernel = elementwise(Expression.parse("a + 1"), ("a",), THREADS)
+    made = code_of("a kernel of a test", lambda: kernel)
+    assert f".entry {made.name}(" in made.ptx
+    (entry,) = tmp_path.glob("*.ptx")
+    native_code.CODES.clear()
+    assert code_of("a kernel of a test", lambda: pytest.fail("it is kept")) == made
+    entry.write_bytes(entry.read_bytes()[:-1] + b"x")
+    native_code.CODES.clear()
+    assert code_of("a kernel of a test", lambda: kernel) == made, "what is damaged is made again"

@@ -4,34 +4,47 @@ Its functions are real C function pointers of the types that `tazza.device.cuda.
 arguments fails as it would there. It is stricter than the real one: ordinary memory of the host is read and written
 when the stream gets there, never before; every call needs the current context of what it is about.
 
+Where others assemble PTX it takes the text that PTX is made of, and runs that on the CPU.
+
 Its clock is its own: each piece of work takes a millisecond.
 """
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import itertools
 import threading
+import zlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
+from tazza.codegen import nvptx
+from tazza.device import context, initializer, stream
+from tazza.device.cuda import driver
 from tazza.device.cuda.driver import DECLARATIONS, NOT_READY, OUT_OF_MEMORY, SUCCESS
+from tazza.tensor import ALLOCATORS, allocation
+from tests.cuda_grid import Grid
 
-INVALID_VALUE, INVALID_CONTEXT, INVALID_HANDLE, NOT_PERMITTED = 1, 201, 400, 800
+INVALID_VALUE, INVALID_CONTEXT, INVALID_CODE, INVALID_HANDLE, NOT_FOUND, NOT_PERMITTED = 1, 201, 218, 400, 500, 800
 TEXTS = {
     INVALID_VALUE: b"invalid argument",
     OUT_OF_MEMORY: b"out of memory",
     100: b"no CUDA-capable device is detected",
     INVALID_CONTEXT: b"invalid device context",
+    INVALID_CODE: b"a PTX JIT compilation failed",
     INVALID_HANDLE: b"invalid resource handle",
+    NOT_FOUND: b"named symbol not found",
     700: b"an illegal memory access was encountered",
     NOT_PERMITTED: b"operation not permitted",
 }
-NEEDS_CONTEXT = ("cuStream", "cuEvent", "cuMem", "cuLaunch")
+NEEDS_CONTEXT = ("cuStream", "cuEvent", "cuMem", "cuLaunch", "cuModule")
 POLL_S = 0.0002
 
 Step = Callable[[], bool]
@@ -77,6 +90,8 @@ class FakeCUDA:
         self.streams: dict[int, FakeStream] = {}
         self.events: dict[int, FakeEvent] = {}
         self.memory: dict[int, tuple[Any, str]] = {}
+        self.modules: dict[int, str] = {}
+        self.kernels: dict[int, Grid] = {}
         self.retained = 0
         self.clock_ms = 0
         self._handles = itertools.count(1000)
@@ -401,3 +416,73 @@ class FakeCUDA:
 
         self._queue(stream, step)
         return SUCCESS
+
+    # -- kernels -------------------------------------------------------------------------------------------------------
+
+    def cuModuleLoadDataEx(self, module: Any, image: Any, count: int, options: Any, values: Any) -> int:
+        """Take code, or say in the buffer for errors what is wrong with it."""
+        text = ctypes.cast(image, ctypes.c_char_p).value
+        given = {options[i]: values[i] for i in range(count)}
+        if text is None or b"ptx_kernel" not in text:
+            ctypes.memmove(given[5], b"fatal: no kernel in it\0", 23)
+            return INVALID_CODE
+        handle = module[0] = next(self._handles)
+        self.modules[handle] = text.decode()
+        return SUCCESS
+
+    def cuModuleGetFunction(self, function: Any, module: int, name: bytes) -> int:
+        """Give a kernel of a module."""
+        if f"@{name.decode()}(" not in self.modules[module]:
+            return NOT_FOUND
+        handle = function[0] = next(self._handles)
+        self.kernels[handle] = Grid(self.modules[module], name.decode())
+        return SUCCESS
+
+    def cuLaunchKernel(self, function: int, *given: Any) -> int:
+        """Queue a kernel; its arguments are copied now."""
+        blocks, _, _, threads, _, _, _, stream, parameters, extra = given
+        if blocks == 0 or threads == 0 or parameters or (extra[0], extra[2], extra[4]) != (1, 2, None):
+            return INVALID_VALUE
+        size = ctypes.c_size_t.from_address(extra[3]).value
+        words = list((ctypes.c_int64 * (size // 8)).from_address(extra[1]))
+        if not self._own(self.streams[stream].context):
+            return INVALID_HANDLE
+        strange = [word for word in words if 1 << 40 <= word < 1 << 47 and self.kind_at(word) == "ordinary"]
+        if strange:  # numbers are smaller; as bits of a float64 they would be none that anybody computes with
+            self.faults.append(f"a kernel was given {strange[0]:#x}, which no device can read")
+        self._queue(stream, lambda: self.kernels[function](blocks, threads, words) is None)
+        return SUCCESS
+
+
+def _uncompiled(key: str, kind: str, build: Callable[[str], bytes]) -> tuple[str, bytes]:
+    """Return a kernel's code without a look at what was kept."""
+    name = f"{kind}_{zlib.crc32(key.encode()):08x}"
+    return name, build(name)
+
+
+@contextmanager
+def fake_cuda(memory_bytes: int = 3 << 20) -> Generator[FakeCUDA]:
+    """Let there be two devices of a fake driver until the block ends; what tazza knew of devices is put back."""
+    fake = FakeCUDA(memory_bytes=memory_bytes)
+    former = {name: ALLOCATORS.entry(name) for name in ("cuda", "pinned")}  # those of a real device, where there is one
+    ALLOCATORS.unregister("cuda")
+    patch = pytest.MonkeyPatch()
+    patch.setattr(driver, "_loaded", driver.Driver(fake.library))
+    patch.setattr(initializer, "_found", None)
+    patch.setattr(stream, "_pools", {})
+    patch.setattr(allocation, "_made", {})
+    patch.setattr(context, "_kept", context._Kept())  # pyright: ignore[reportPrivateUsage] -- contexts of its own
+    patch.setattr(nvptx, "ptx_of", str)
+    patch.setattr(nvptx, "kept_code", _uncompiled)
+    try:
+        yield fake
+        assert fake.faults == [], fake.faults
+    finally:
+        patch.undo()
+        for name, entry in former.items():
+            ALLOCATORS.unregister(name)
+            if entry is not None:
+                ALLOCATORS.register(name, entry.value, help=entry.help, priority=entry.priority)
+        gc.collect()  # what is left of the devices is ended while the driver is there
+        fake.go()
+        fake.close()

@@ -12,16 +12,19 @@ from google.protobuf.message import Message
 from numpy.typing import NDArray
 
 from tazza import workspace as home
+from tazza.device import place_of
 from tazza.errors import ArgumentError, RunFailedError
 from tazza.nets import NetBase
 from tazza.ops.control.python_function import PythonTensor
 from tazza.proto import DeviceOption, NetDef, OperatorDef, PlanDef
 from tazza.proto.message import parse
 from tazza.tensor import Blob as TazzaBlob
-from tazza.tensor import DataType, Tensor
+from tazza.tensor import CPUPlace, DataType, Place, Tensor
 from tazza.tensor.serialization import deserialize, serialize
 
 M = TypeVar("M", bound=Message)
+IDEEP = 5
+"""The number of its device type."""
 
 
 def message(cls: type[M], given: Any) -> M:
@@ -80,8 +83,11 @@ class Blob:
         self._blob.set(deserialize(content).value)
 
     def _feed(self, arg: Any, device_option: Any = None) -> bool:
-        check_device(device_option)
-        home.put(self._blob, home.feedable(self._blob.name, fed(arg)))
+        value, place = home.feedable(self._blob.name, fed(arg)), place_for(device_option)
+        if place.is_host:
+            home.put(self._blob, value)
+        else:
+            home.keep(self._blob, home.there(place, self._blob.value, value))
         return True
 
     def feed(self, arg: Any, device_option: Any = None) -> bool:
@@ -213,13 +219,17 @@ def stringified(obj: Any) -> Any:
     return obj.Proto() if hasattr(obj, "Proto") else obj
 
 
-def check_device(given: Any) -> None:
-    """Check that an option is one of the host, where values are fed."""
-    option = message(DeviceOption, given) if given else None
-    if option is not None and option.device_type not in (0, 5):
-        from tazza.device import place_of
+def place_for(given: Any) -> Place:
+    """Return where values are fed: the host, unless an option names a device; builds of IDEEP fed to the host too."""
+    option = message(DeviceOption, given) if given else DeviceOption()
+    return CPUPlace() if option.device_type == IDEEP else place_of(option)
 
-        raise ArgumentError(f"values cannot be fed to {place_of(option)}", hint="feed them to the CPU, and copy")
+
+def check_device(given: Any) -> None:
+    """Check that an option is one of the host, where queues lie."""
+    place = place_for(given)
+    if not place.is_host:
+        raise ArgumentError(f"values cannot be fed to {place}", hint="feed them to the CPU, and copy")
 
 
 def fed(value: Any) -> Any:
@@ -273,8 +283,7 @@ def fetch_blob(name: str) -> Any:
 
 def feed_blob(name: str, arg: Any, device_option: Any = None) -> bool:
     """Put a value into a blob."""
-    check_device(device_option)
-    home.current_workspace().feed(name, fed(arg))
+    home.current_workspace().feed(name, fed(arg), place_for(device_option))
     return True
 
 

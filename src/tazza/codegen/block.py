@@ -91,7 +91,7 @@ class BlockLaunch:
     def bind(self, operands: Operands) -> Call:
         """Write the block; it lives as long as the call."""
         kept: list[Any] = [operands.scratch]
-        block = np.array([_value(word, operands, kept) for word in self.words], np.int64)
+        block = block_of(self.words, operands, kept)
         arguments, check = (block.ctypes.data, 0, 0, 0), self.check
         if check is not None:  # it looks at the tensors, so the call is not to read from elsewhere: no `Movable`
             return CheckedCall(self.address, arguments, (block, kept), check=lambda: check(operands))
@@ -113,6 +113,11 @@ class _Bound:
         for i, address in found:
             self.block[i] = address + shift
         return len(found)
+
+
+def block_of(words: Sequence[Word], operands: Operands, kept: list[Any]) -> npt.NDArray[np.int64]:
+    """Return the block of these words; what they point to is added to `kept`, which has to live as long."""
+    return np.array([_value(word, operands, kept) for word in words], np.int64)
 
 
 def _value(word: Word, operands: Operands, kept: list[Any]) -> int:

@@ -1,9 +1,9 @@
 """Kernels for NVIDIA's GPUs: the same lines, in LLVM's NVPTX target, which llvmlite contains.
 
 A kernel is run by a grid of blocks of threads. It finds out who it is by `place`, threads of a block wait for each
-other at a barrier, and share an array. Addresses are generic within a kernel; from those of its arguments LLVM sees
-which memory is meant. So arithmetic, memory access and loops are written by what writes them for the CPU, in vectors
-of one lane.
+other at a barrier, and share an array. Its argument is a block of words, as on the CPU; of addresses in it LLVM knows
+that they are the device's. So arithmetic, memory access and loops are written by what writes them for the CPU, in
+vectors of one lane.
 
 `thread_text` makes code for the CPU of a kernel's text, in which a thread of the GPU is one of the system's: address
 spaces go, and what a GPU knows is asked of functions from outside. So kernels can be run, and judged, without a GPU.
@@ -11,24 +11,21 @@ spaces go, and what a GPU knows is asked of functions from outside. So kernels c
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines
+from tazza.codegen.grid_math import defined
 from tazza.codegen.kernel import METADATA
-from tazza.codegen.loop import carry_loop, load, store
-from tazza.codegen.rows import element, when
-from tazza.codegen.vector import Emission
-from tazza.runtime.native_code import llvm_binding
-from tazza.tensor import DataType
-from tazza.tensor.expression import Expression
+from tazza.runtime.native_code import kept_code, llvm_binding, source_digest
 
 TRIPLE = "nvptx64-nvidia-cuda"
 OLDEST = "sm_70"
 """The oldest GPUs that code is made for: Volta."""
-FLOAT = DataType.FLOAT
 THREAD, BLOCK = "llvm.nvvm.read.ptx.sreg.tid.x", "llvm.nvvm.read.ptx.sreg.ctaid.x"
 BARRIER = "llvm.nvvm.barrier0"
 OUTSIDE = {THREAD: "tazza.thread", BLOCK: "tazza.block", BARRIER: "tazza.barrier"}
@@ -37,33 +34,58 @@ OUTSIDE = {THREAD: "tazza.thread", BLOCK: "tazza.block", BARRIER: "tazza.barrier
 
 @dataclass(frozen=True)
 class GridKernel:
-    """The lines of a kernel: addresses and numbers that it is given, and how many floats the threads of a block share.
+    """The lines of a kernel over an argument block of so many words, which each launch hands over whole.
 
-    In the lines an argument X is `%X`: an address, or an int64.
+    In the lines `%block` is its address; words of it are addresses and numbers, as in kernels of the CPU.
     """
 
-    addresses: tuple[str, ...]
-    numbers: tuple[str, ...]
-    shared_floats: int
+    words: int
     write: Callable[[Lines], None]
+    shared_doubles: int = 0
+    """How many float64 the threads of a block of threads share."""
 
     def text(self, name: str) -> str:
-        """Return the module."""
+        """Return the module.
+
+        Raises:
+            UnsupportedError: it calls a function of libm that is not written for a GPU.
+        """
         lines = Lines()
         lines.label("entry")
-        for one in self.addresses:
-            lines.do(f"%{one} = addrspacecast ptr addrspace(1) %{one}.global to ptr")
         self.write(lines)
         lines.do("ret void")
-        given = [
-            *(f"ptr addrspace(1) %{one}.global" for one in self.addresses),
-            *(f"i64 %{one}" for one in self.numbers),
-        ]
-        body = lines.text(f"ptx_kernel void @{name}({', '.join(given)})", "nounwind")
+        body = lines.text(f"ptx_kernel void @{name}(ptr byval([{self.words} x i64]) align 8 %block)", "nounwind")
         head = [f'target triple = "{TRIPLE}"']
-        if self.shared_floats:
-            head.append(f"@shared = internal addrspace(3) global [{self.shared_floats} x float] undef, align 16")
-        return "\n".join((*head, *lines.declared, body, METADATA))
+        if self.shared_doubles:
+            head.append(f"@shared = internal addrspace(3) global [{self.shared_doubles} x double] undef, align 16")
+        return "\n".join((*head, *defined(lines.declared), body, METADATA))
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A kernel's code for the driver's assembler, and what the kernel is called in it."""
+
+    name: str
+    ptx: str
+
+
+@functools.cache
+def _own_sources() -> str:
+    return source_digest(*Path(__file__).parent.glob("*.py"))
+
+
+def code_of(description: str, kernel: Callable[[], GridKernel], sources: str = "") -> Code:
+    """Return the code of the kernel that a description tells apart, made now, before, or by an earlier process.
+
+    `sources` is the digest of the code that writes it, where it is not here.
+
+    Raises:
+        UnavailableError: llvmlite is missing.
+        UnsupportedError: as `GridKernel.text`.
+    """
+    key = f"{OLDEST} {description}\n{_own_sources()}{sources}"
+    name, ptx = kept_code(key, "ptx", lambda name: ptx_of(kernel().text(name)).encode())
+    return Code(name, ptx.decode())
 
 
 def ptx_of(text: str, processor: str = OLDEST) -> str:
@@ -89,7 +111,7 @@ def thread_text(text: str) -> str:
     """Return the same module for a CPU; each function is what one thread of a block does."""
     for known, asked in OUTSIDE.items():
         text = text.replace(f"@{known}(", f"@{asked}(")
-    text = re.sub(r"target triple = .*\n", "", text.replace("ptx_kernel ", ""))
+    text = re.sub(r"target triple = .*\n|byval\(.*?\) align 8 ", "", text.replace("ptx_kernel ", ""))
     # Between addresses of one space nothing is left to cast.
     return re.sub(r" addrspace\(\d\)", "", text).replace("addrspacecast", "bitcast")
 
@@ -107,67 +129,12 @@ def place(lines: Lines) -> tuple[str, str]:
     return _asked(lines, THREAD), _asked(lines, BLOCK)
 
 
+def shared(lines: Lines) -> str:
+    """Return the address of what the threads of a block share."""
+    return lines.let("addrspacecast ptr addrspace(3) @shared to ptr")
+
+
 def barrier(lines: Lines) -> None:
     """Let all threads of the block come here; what they wrote can be read behind it."""
     lines.declare(f"void @{BARRIER}()")
     lines.do(f"call void @{BARRIER}()")
-
-
-# -- kernels -----------------------------------------------------------------------------------------------------------
-
-
-def elementwise(result: Expression, names: Sequence[str], threads: int) -> GridKernel:
-    """Return the kernel of Y = a formula over arrays of `n` float32, an element for each thread."""
-
-    def write(lines: Lines) -> None:
-        v = Lanes(lines, 1)
-        thread, block = place(lines)
-        i = lines.let(f"add i64 {lines.let(f'mul i64 {block}, {threads}')}, {thread}")
-
-        def one() -> None:  # Y[i] = result(X[i] ...)
-            values = {name: load(v, FLOAT, f"%{name}", i, None) for name in names}
-            store(v, FLOAT, Emission(v, values).write(result), "%Y", i, None)
-
-        when(lines, lines.let(f"icmp slt i64 {i}, %n"), one)
-
-    return GridKernel((*names, "Y"), ("n",), 0, write)
-
-
-def row_sums(threads: int) -> GridKernel:
-    """Return the kernel of Y[r] = the sum of X[r, :], of `D` float32 each; a block for each row.
-
-    Thread t adds up every element t, t + T, t + 2 T ... of its row. The T sums lie in the shared array, where one half
-    is added to the other, until one is left; T is a power of two. The order is fixed, so the result is.
-    """
-
-    def write(lines: Lines) -> None:
-        v = Lanes(lines, 1)
-        thread, row = place(lines)
-        X = element(lines, "%X", lines.let(f"mul i64 {row}, %D"))
-        left = lines.let(f"sub i64 {lines.let(f'add i64 %D, {threads - 1}')}, {thread}")
-
-        def add(k: str, sums: Sequence[str]) -> Sequence[str]:  # S[t] += X[r, t + k T]
-            i = lines.let(f"add i64 {lines.let(f'mul i64 {k}, {threads}')}, {thread}")
-            return [v.add(sums[0], load(v, FLOAT, X, i, None))]
-
-        turns = lines.let(f"sdiv i64 {left}, {threads}")
-        (total,) = carry_loop(v, "0", turns, [v.constant(0.0)], add)
-        S = lines.let("addrspacecast ptr addrspace(3) @shared to ptr")
-        store(v, FLOAT, total, S, thread, None)
-        step = threads // 2
-        while step:  # S[t] += S[t + step], for t < step
-            barrier(lines)
-            when(lines, lines.let(f"icmp slt i64 {thread}, {step}"), lambda step=step: _add_half(v, S, thread, step))
-            step //= 2
-        when(lines, lines.let(f"icmp eq i64 {thread}, 0"), lambda: _copy_first(v, S, row))
-
-    return GridKernel(("X", "Y"), ("D",), threads, write)
-
-
-def _add_half(v: Lanes, S: str, thread: str, step: int) -> None:
-    other = load(v, FLOAT, S, v.lines.let(f"add i64 {thread}, {step}"), None)
-    store(v, FLOAT, v.add(load(v, FLOAT, S, thread, None), other), S, thread, None)
-
-
-def _copy_first(v: Lanes, S: str, row: str) -> None:
-    store(v, FLOAT, load(v, FLOAT, S, "0", None), "%Y", row, None)

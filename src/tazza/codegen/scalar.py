@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tazza.codegen.block import Slot, Word
@@ -55,17 +55,20 @@ class Scalars:
         kinds = ", ".join(f"{name} {dtype.label}" for name, _, dtype in self.operands)
         return "; ".join([kinds, *(f"{name} = {one.text()}" for name, one in self.expressions.items())])
 
-    def write(self, v: Lanes, word: int) -> dict[str, str]:
+    def write(self, v: Lanes, word: int, *, held: Collection[int] = ()) -> dict[str, str]:
         """Return, by name, a vector that is full of each, rounded to the elements of `v`.
 
-        The address of the first operand is that word of the block.
+        The address of the first operand is that word of the block; the words of `held` ones are the numbers themselves.
         """
         lines = v.lines
         one = Lanes(lines, 1, 64)
-        given = {
-            name: one.splat(_load(lines, lines.load_pointer("%block", word + k), dtype))
-            for k, (name, _, dtype) in enumerate(self.operands)
-        }
+
+        def at(k: int) -> str:
+            if k in held:
+                return lines.let(f"getelementptr i64, ptr %block, i64 {word + k}")
+            return lines.load_pointer("%block", word + k)
+
+        given = {name: one.splat(_load(lines, at(k), dtype)) for k, (name, _, dtype) in enumerate(self.operands)}
         emission = Emission(one, given)
         found = {name: emission.write(expression) for name, expression in self.expressions.items()}
         return {name: _full(v, lines.let(f"extractelement {one.type} {value}, i32 0")) for name, value in found.items()}

@@ -332,6 +332,10 @@ class StreamPool:
         """Return the number of streams that were made."""
         return len(self._made)
 
+    def made(self) -> list[Stream]:
+        """Return the streams that were made."""
+        return list(self._made.values())
+
     def _stream(self, priority: str, number: int) -> Stream:
         if (priority, number) not in self._made:
             self._made[priority, number] = self._create(self.place, number, priority)

@@ -294,6 +294,7 @@ class Kernel:
     Exactly one of the two is there, and an operator type has either only host kernels or none.
     `open(operator)` makes state in the workspace when the operator is made, and gives it to the launch as
     `operands.state`. `accepts(letter, spec)` says of each input whether its layout can be taken as it is.
+    `parameters` are what a kernel on arrays, `function`, takes.
     `batch_invariant` declares that what it answers to an operator that wants it (`op.batch_invariant`) gives each image
     the bits that the image gets alone, in whatever batch; others run image by image then.
     """
@@ -306,6 +307,7 @@ class Kernel:
     open: Callable[[Operator], Any] | None = None
     accepts: Callable[[str, Spec], bool] = accepts_strided
     function: Callable[..., Any] | None = None
+    parameters: tuple[str, ...] = ()
     module: str = ""
     batch_invariant: bool = False
 
@@ -458,6 +460,7 @@ def kernel(
             engine,
             prepare=prepare,
             function=function,
+            parameters=parameters,
             module=function.__module__,
             batch_invariant=batch_invariant,
         )

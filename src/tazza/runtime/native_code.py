@@ -81,6 +81,9 @@ ADDRESSES: Cache[str, int] = Cache("compiled code", 1 << 16)
 """Of functions; code that is forgotten stays until the process ends, since somebody may run it."""
 
 
+CODES: Cache[str, bytes] = Cache("code for other machines", 1 << 12)
+
+
 @functools.cache
 def unavailable() -> str | None:
     """Return why nothing can be compiled in this process, or None."""
@@ -282,6 +285,34 @@ def _load(key: str, build: Build, symbols: Mapping[str, int], *, rewrite: bool) 
     if path is not None:
         _write(path, code)
     return address
+
+
+def kept_code(key: str, kind: str, build: Callable[[str], bytes]) -> tuple[str, bytes]:
+    """Return the name and the code of what LLVM makes for another machine than this one, made now or kept from before.
+
+    Args:
+        key: what it does, and the sources that write it, complete.
+        kind: what kind of code it is; the ending of its entry.
+        build: gets the name that the function must have, and makes the code.
+
+    Raises:
+        UnavailableError: llvmlite is missing.
+    """
+    _require()
+    digest = digest_of("\n".join((kind, key, llvm_version(), str(CACHE_VERSION))).encode()).hex()
+    name = f"tazza_{digest[:32]}"
+    with _LOCK:
+        found = CODES.get(digest)
+        if found is None:
+            folder = cache_folder()
+            path = None if folder is None else folder / f"{digest}.{kind}"
+            found = None if path is None else _read(path)
+            if found is None:
+                found = build(name)
+                if path is not None:
+                    _write(path, found)
+            CODES.put(digest, found)
+    return name, found
 
 
 def _linked(path: Path, name: str, symbols: Mapping[str, int]) -> int | None:

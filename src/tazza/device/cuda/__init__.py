@@ -1,9 +1,10 @@
-"""CUDA devices through the NVIDIA driver's C interface: contexts, streams, events, memory.
+"""CUDA devices through the NVIDIA driver's C interface: contexts, streams, events, memory, kernels.
 
 Nothing is loaded before a CUDA place is asked for, or the devices are listed. Memory (the allocators `cuda` and
 `pinned`) is there once devices were found.
 
-Everything here was tested against a fake driver only, which answers as the manual says; it has never run on a GPU.
+Tests use a fake driver, which answers as the manual says, and where there is a device that too: `make test-gpu`.
+`docs/cuda.md` says on which devices they have run.
 
 Source: CUDA driver API reference manual.
 """

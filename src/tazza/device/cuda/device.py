@@ -44,6 +44,8 @@ class CUDADevice:
         self.handle = handle
         self.watcher = Watcher(f"tazza-cuda-{index}")
         self._spare_events: deque[int] = deque()
+        self.functions: dict[str, int] = {}
+        """Kernels that were loaded, by their names; two threads may load one both, and either is as good."""
 
     def ask(self, function: str, *args: object) -> int:
         """Call a function of the driver on this device and return its status."""

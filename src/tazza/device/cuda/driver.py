@@ -54,6 +54,9 @@ DECLARATIONS: dict[str, tuple[Any, ...]] = {
     "cuMemHostAlloc": (POINTER(c_void_p), c_size_t, c_uint),
     "cuMemFreeHost": (c_void_p,),
     "cuMemcpyAsync": (c_uint64, c_uint64, c_size_t, c_void_p),
+    "cuModuleLoadDataEx": (POINTER(c_void_p), POINTER(c_char), c_uint, POINTER(c_int), POINTER(c_void_p)),
+    "cuModuleGetFunction": (POINTER(c_void_p), c_void_p, c_char_p),
+    "cuLaunchKernel": (c_void_p, *(c_uint,) * 7, c_void_p, POINTER(c_void_p), POINTER(c_void_p)),
 }
 """Types of the arguments of each function; all return a status."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from tazza.device.cuda.driver import NOT_READY
 from tazza.device.event import DeviceEvent, Event
@@ -14,18 +14,23 @@ if TYPE_CHECKING:
 
 _MILLISECOND_S = 1e-3
 
+Look: TypeAlias = "Callable[[], BaseException | None]"
+"""Returns what work of a device found wrong, or None."""
+
 
 class CUDAEvent:
     """The end of what a stream has got by now.
 
     `roots` are events of the host that the stream waited for, each of which has ended when this one has: where one of
     them failed, so did this. (Work of a device that fails takes the whole context with it: the driver itself tells.)
+    `look()` is asked once all has ended; the error that it may return is that of the work.
     The driver's event is used again when this object dies, which is right also while a stream waits for it: the driver
     notes at once what it is to wait for.
     """
 
-    def __init__(self, device: CUDADevice, stream: int, roots: Sequence[Event] = ()) -> None:
+    def __init__(self, device: CUDADevice, stream: int, roots: Sequence[Event] = (), look: Look | None = None) -> None:
         """Record an event of `device` in the stream of that handle."""
+        self._look = look
         self.device = device
         self.roots = tuple(roots)
         self.handle = device.take_event()
@@ -40,6 +45,10 @@ class CUDAEvent:
         self._raise_failure()
         return True
 
+    def has_ended(self) -> bool:
+        """Whether nothing of the work runs any more, in success or not."""
+        return self.device.ask("cuEventQuery", self.handle) != NOT_READY
+
     def wait(self) -> None:
         """Block until the work has ended; raises what it failed with."""
         self.device.call("cuEventSynchronize", self.handle)
@@ -47,6 +56,8 @@ class CUDAEvent:
 
     def _raise_failure(self) -> None:
         error = first_error(self.roots)
+        if error is None and self._look is not None:
+            error = self._look()
         if error is not None:
             try:
                 raise error

@@ -1,8 +1,9 @@
 """Memory of CUDA devices, and page-locked memory of the host, which devices copy from and to by themselves.
 
-Both allocators ask the driver for each span; the policies of `ALLOCATORS` (caching, buddy) cut up what they give. The
-driver waits for all work of the device before it takes memory back, so a span may die while queued work uses it. A
-policy does not: who gives spans of one to work on several streams orders these.
+The driver waits for the work of a device before it gives memory, or takes it back. So spans of a device that died are
+kept, and used again when all that was queued before on any of its streams has ended: a span may die while queued work
+uses it, whatever stream that is on. Until then, and where none is left, the driver is asked for more. What is kept
+counts as reserved, and goes back to the driver when there is more than `KEEP_BYTES` of it, or when memory is short.
 """
 
 from __future__ import annotations
@@ -12,11 +13,16 @@ import ctypes
 import numpy as np
 
 from tazza.device.cuda.device import CUDADevice, cuda_device
-from tazza.device.cuda.driver import OUT_OF_MEMORY
+from tazza.device.cuda.driver import NOT_READY, OUT_OF_MEMORY
+from tazza.device.cuda.event import CUDAEvent
+from tazza.device.cuda.stream import CUDAStream
 from tazza.device.initializer import initialize_devices
+from tazza.device.stream import Stream, stream_pool
 from tazza.errors import UnavailableError
 from tazza.tensor import ALLOCATORS, Allocator, CUDAPlace, PinnedPlace, Place
 from tazza.tensor.allocation import Bytes, PinnedAllocator, Taken
+from tazza.tensor.allocators.caching import CachingAllocator, size_class
+from tazza.tensor.pool import Chunk
 
 _PORTABLE = 1  # CU_MEMHOSTALLOC_PORTABLE: page-locked for all devices
 
@@ -46,6 +52,59 @@ class CUDAAllocator(Allocator):
     def _give(self, address: int, nbytes: int, block: CUDADevice) -> None:
         self._reserved -= nbytes
         block.call("cuMemFree_v2", address)
+
+
+KEEP_BYTES = 1 << 30
+"""How much of what died is kept for each device."""
+
+
+class OrderedAllocator(CachingAllocator):
+    """Keeps spans of a device that died, and hands them out again behind the work that may use them.
+
+    State: `_marks` has, for each block that waits, the ends of what the streams had got when it came back; like all of
+    an allocator it changes under its lock.
+    """
+
+    def __init__(self, place: Place, *, limit_bytes: int | None = None) -> None:
+        """Hold no memory yet."""
+        super().__init__(CUDAAllocator(place), keep_bytes=KEEP_BYTES, limit_bytes=limit_bytes)
+        self._marks: dict[int, list[CUDAEvent]] = {}
+
+    def _take(self, nbytes: int) -> Taken | None:
+        blocks = self._idle.get(size_class(nbytes), [])
+        free = next((k for k, block in enumerate(blocks) if self._is_free(block)), None)
+        if free is None:
+            return None
+        blocks.append(blocks.pop(free))  # what is handed out next
+        return super()._take(nbytes)
+
+    def _is_free(self, block: Chunk) -> bool:
+        """Whether all that may use a block has ended."""
+        marks = self._marks.get(block.address)
+        if marks is None:
+            return True
+        if not all(mark.has_ended() for mark in marks):
+            return False
+        del self._marks[block.address]
+        return True
+
+    def _give(self, address: int, nbytes: int, block: Chunk) -> None:
+        marks = [mark for stream in stream_pool(self.place).made() if (mark := _mark(stream)) is not None]
+        if marks:
+            self._marks[block.address] = marks
+        super()._give(address, nbytes, block)
+
+    def _add(self, chunk: Chunk) -> None:
+        self._marks.pop(chunk.address, None)  # of a block that the driver has taken back, when all had ended
+        super()._add(chunk)
+
+
+def _mark(stream: Stream) -> CUDAEvent | None:
+    """Return the end of what a stream has got, if that has not come yet."""
+    assert isinstance(stream, CUDAStream), "streams of a CUDA place"
+    if stream.device.ask("cuStreamQuery", stream.handle) != NOT_READY:
+        return None  # nothing is queued, or nothing runs any more after a failure
+    return CUDAEvent(stream.device, stream.handle)
 
 
 class PagelockedAllocator(PinnedAllocator):
@@ -80,6 +139,6 @@ def _any_device() -> CUDADevice:
 def bring_memory() -> None:
     """Register the allocators, since there are devices."""
     if CUDAPlace().kind not in ALLOCATORS.registered():
-        ALLOCATORS.register("cuda", CUDAAllocator, help="memory of a CUDA device")
+        ALLOCATORS.register("cuda", OrderedAllocator, help="memory of a CUDA device")
     ALLOCATORS.unregister("pinned")
     ALLOCATORS.register("pinned", PagelockedAllocator, help="page-locked memory of the host", priority=1)

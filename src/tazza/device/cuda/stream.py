@@ -23,7 +23,7 @@ from collections.abc import Callable
 
 from tazza.device.cuda.device import CUDADevice, cuda_device
 from tazza.device.cuda.driver import NOT_READY
-from tazza.device.cuda.event import CUDAEvent, first_error
+from tazza.device.cuda.event import CUDAEvent, Look, first_error
 from tazza.device.event import Event, EventState
 from tazza.device.stream import PRIORITIES, Stream, Work
 from tazza.errors import TazzaError
@@ -92,6 +92,16 @@ class CUDAStream(Stream):
         """Record and return an event of the driver."""
         with self._lock:
             return CUDAEvent(self.device, self.handle, self._living_roots())
+
+    def report(self, look: Look) -> None:
+        """Ask `look()` when what is queued now has ended; an error that it returns fails what is recorded from now on.
+
+        Nobody waits for that: it is asked when somebody looks at the stream, or at an event behind it.
+        """
+        found = Event()
+        with self._lock:
+            found.schedule(CUDAEvent(self.device, self.handle, self._living_roots(), look))
+            self._roots.append(found)
 
     def wait_for(self, event: Event) -> None:
         """Let what is queued from now on start after `event`, which may not be scheduled yet."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.loop import count_loop, lanes_below, load, share, store, sweep
+from tazza.codegen.row_plan import Operand
 from tazza.codegen.rows import report, when
 from tazza.codegen.typed import MEMORY, Vector
 from tazza.codegen.vector import Emission
@@ -26,17 +27,6 @@ from tazza.tensor import DataType
 
 WORDS = ("threads", "items", "chunks", "status", "along", "behind", "outer", "plane", "width", "scratch")
 """Of the block: extents, the elements of each of the O, and how far along what is cut there is joined in float32."""
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """A letter: how it lies, its type, whether it is written, and what the numbers of pairs are called."""
-
-    name: str
-    lies: str
-    dtype: DataType
-    written: bool
-    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

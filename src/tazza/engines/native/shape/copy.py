@@ -7,11 +7,11 @@ from typing import cast
 
 from tazza.codegen.block import BlockLaunch, Constant, Slot, accepts_dense
 from tazza.codegen.emit import Lines
+from tazza.codegen.formula_plan import dense
 from tazza.codegen.kernel import threads_for
 from tazza.codegen.loop import share
 from tazza.device import Context
 from tazza.engines.native import SOURCES
-from tazza.engines.native.pointwise import dense
 from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
 from tazza.ops.shape.copy import COPY, COPY_ON_DEVICE_LIKE, STOP_GRADIENT
 from tazza.runtime.threads import thread_count

@@ -1,0 +1,219 @@
+"""How a formula's operands lie, for who compiles it: which layouts they get, and the dimensions that are left.
+
+Letters: the operands are inputs and outputs in the order of the operator. The dimensions in which all of them go on
+without a gap are merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, cast
+
+import numpy as np
+
+from tazza.codegen.block import Slot, slots_of
+from tazza.codegen.loop import KINDS
+from tazza.codegen.nest import merged
+from tazza.codegen.scalar import Scalars
+from tazza.operator import Expression, LaidOut, Launch, OpView, Spec, Unsupported, formulas_of, scalars_of, show_dims
+from tazza.tensor import ROW_MAJOR, DataType, Layout, Opaque, Strided, TensorSpec
+
+MOST_AXES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One input or output: name in formulas, name of the blob, its slot, spec, and dims for broadcasting."""
+
+    name: str
+    blob: str
+    slot: Slot
+    spec: TensorSpec
+    dims: tuple[int, ...]
+
+
+Axes: TypeAlias = "list[tuple[int, tuple[int, ...]]]"
+"""Extent, and the step in elements of each operand, of each dimension; outermost first."""
+Make: TypeAlias = "Callable[[Mapping[str, Expression], list[Operand], list[Operand], Axes, Scalars], Launch]"
+"""Makes the launch of expressions over operands that are read and written, which lie so, with these scalars."""
+
+
+def plan_formula(
+    op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec], make: Make
+) -> Launch | LaidOut | Unsupported:
+    """Return what `make` makes of an operator's formulas for these operands, and the layouts that it is made for."""
+    expressions = formulas_of(op)
+    slots = slots_of(op.schema, op.input_letters, outputs=False)
+    results = slots_of(op.schema, op.output_letters, outputs=True)
+    missing = [slot.name for slot in results if slot.name not in expressions]
+    if missing:
+        return Unsupported(f"with these arguments there is no formula of {', '.join(missing)}")
+    names = [slot.name for slot in (*slots, *results)]
+    blobs = [*op.definition.input, *op.definition.output]
+    used = {name for slot in results for name in expressions[slot.name].names}
+    scalars = needed_scalars(op, used, dict(zip(names, zip(slots, inputs, strict=True), strict=False)))
+    used -= scalars.expressions.keys()
+    # The text of a formula may name an optional input that is absent.
+    absent = sorted((used | scalars.names) - set(names))
+    if absent:
+        return Unsupported(f"its formula needs {', '.join(absent)}")
+    reason = _strange(zip(names, [*inputs, *outputs], strict=True), scalars, used)
+    if reason is not None:
+        return Unsupported(reason)
+    tensors = cast("list[TensorSpec]", [*inputs, *outputs])
+    aligned: Mapping[str, tuple[int, ...]] = {}
+    formulas = op.schema.formulas
+    if formulas is not None and formulas.align is not None:
+        aligned = formulas.align(op, {name: spec for name, spec in zip(names, inputs, strict=False) if name in used})
+    shapes, size = {spec.shape for spec in tensors[len(slots) :]}, tensors[-1].size
+    flat = len(shapes) > 1  # outputs of several shapes: what has as many elements is taken as one row
+    operands = [
+        Operand(name, blob, slot, spec, tuple(aligned.get(name, (size,) if flat and spec.size == size else spec.shape)))
+        for name, blob, slot, spec in zip(names, blobs, (*slots, *results), tensors, strict=True)
+    ]
+    read = [operand for operand in operands[: len(slots)] if operand.name in used]
+    return _plan(expressions, read, operands[len(slots) :], scalars, make)
+
+
+def _strange(named: Iterable[tuple[str, Spec]], scalars: Scalars, used: Collection[str]) -> str | None:
+    """Return why these element types are not computed, or None."""
+    specs = [spec for name, spec in named if name in used or name not in scalars.names]
+    strange = [str(spec) for spec in specs if not isinstance(spec, TensorSpec) or spec.dtype not in KINDS]
+    if strange:
+        return f"it computes in floating point, not {strange[0]}"
+    wide = {DataType.DOUBLE, DataType.BFLOAT16}
+    if wide <= {spec.dtype for spec in specs if isinstance(spec, TensorSpec)}:
+        return "bfloat16 is not computed together with float64"
+    return scalars.unsupported
+
+
+def needed_scalars(op: OpView, used: Collection[str], inputs: Mapping[str, tuple[Slot, Spec]]) -> Scalars:
+    """Return those of an operator's scalars that its formulas name, over those inputs that they are computed from."""
+    found = {name: expression for name, expression in scalars_of(op).items() if name in used}
+    read = sorted({name for expression in found.values() for name in expression.names} & inputs.keys())
+    return Scalars(found, tuple((name, inputs[name][0], cast("TensorSpec", inputs[name][1]).dtype) for name in read))
+
+
+def _plan(
+    expressions: Mapping[str, Expression], read: list[Operand], written: list[Operand], scalars: Scalars, make: Make
+) -> Launch | LaidOut | Unsupported:
+    dims = written[0].dims
+    for operand in (*read, *written):
+        if not _broadcasts(operand.dims, dims):
+            return Unsupported(
+                f"{operand.name} {show_dims(operand.dims)} does not broadcast to {written[0].name} {show_dims(dims)}"
+            )
+    if any(operand.dims != dims for operand in written):
+        return Unsupported("its outputs differ in shape")
+    chosen, layouts = _layouts(expressions, read, written)
+    laid = [_steps(operand, dims, layouts.get(operand.slot.letter, operand.spec.layout)) for operand in read]
+    laid += [_steps(operand, dims, chosen) for operand in written]
+    size = chosen.nbytes // written[0].spec.dtype.itemsize if isinstance(chosen, Opaque) else written[0].spec.size
+    axes = [(size, tuple(steps[-1] for steps in laid))] if isinstance(chosen, Opaque) else _merged(dims, laid)
+    if len(axes) > MOST_AXES:
+        return Unsupported(f"broadcasting leaves {len(axes)} dimensions, at most {MOST_AXES} are compiled")
+    if any(step not in (0, 1) for step in axes[-1][1]):
+        return Unsupported("an operand is not dense along the innermost dimension of the output")
+    launch = make(expressions, read, written, axes, scalars)
+    return LaidOut(launch, layouts | {operand.slot.letter: chosen for operand in written})
+
+
+def _broadcasts(dims: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    extra = len(wanted) - len(dims)
+    return extra >= 0 and all(mine in (1, theirs) for mine, theirs in zip(dims, wanted[extra:], strict=True))
+
+
+def _layouts(
+    expressions: Mapping[str, Expression], read: list[Operand], written: list[Operand]
+) -> tuple[Layout, dict[str, Layout]]:
+    """Return the layout of all outputs, and wishes for inputs that lie otherwise."""
+    dims = written[0].dims
+    full = [operand for operand in read if operand.dims == dims and tuple(operand.spec.shape) == dims]
+    others = [operand for operand in read if operand not in full]
+    chosen = _chosen_layout(full, written)
+    scalars = all(operand.spec.size == 1 for operand in others)
+    if isinstance(chosen, Opaque) and not scalars:
+        chosen = ROW_MAJOR
+    padded = isinstance(chosen, Opaque) and chosen.nbytes != written[0].spec.nbytes
+    if padded and not _keeps_zero(expressions, {operand.name for operand in full}):
+        chosen = ROW_MAJOR
+    wishes: dict[str, Layout] = {
+        operand.slot.letter: ROW_MAJOR for operand in others if operand.spec.layout != ROW_MAJOR
+    }
+    for operand in full:
+        if operand.spec.layout != chosen:
+            wishes[operand.slot.letter] = chosen
+    for letter in wishes:  # a variadic letter has one layout for all its blobs
+        shapes = {operand.spec.shape for operand in read if operand.slot.letter == letter}
+        if len(shapes) > 1:
+            wishes[letter] = chosen = ROW_MAJOR
+    return chosen, wishes
+
+
+def _keeps_zero(expressions: Mapping[str, Expression], full: set[str]) -> bool:
+    """Whether zeros stay zeros: kernels count on zeros in the padding of a vendor's layout."""
+    with np.errstate(all="ignore"):
+        values = [
+            expression.evaluate({name: np.float32(0 if name in full else 1) for name in expression.names})
+            for expression in expressions.values()
+        ]
+    return all(np.all(value == 0) for value in values)
+
+
+def _chosen_layout(full: list[Operand], written: list[Operand]) -> Layout:
+    overwritten = {operand.blob for operand in written}
+    # Of several, the last is what outlives a net: the parameter of an update. One that nobody has laid out yet follows
+    # the gradient, once: the gradient would be brought to it in every step.
+    laid = [one.spec.layout for one in reversed(full) if one.blob in overwritten and dense(one.spec)]
+    if laid:
+        return next((layout for layout in laid if layout != ROW_MAJOR), ROW_MAJOR)
+    wish = written[0].spec.layout
+    offered = [operand.spec.layout for operand in full if dense(operand.spec)]
+    if wish in offered and wish != ROW_MAJOR:
+        return wish
+    return offered[0] if offered else ROW_MAJOR
+
+
+def dense(spec: TensorSpec) -> bool:
+    """Whether the elements lie without gaps, each once, in whatever order."""
+    if not isinstance(spec.layout, Strided):
+        return True
+    expected = 1
+    steps = spec.layout.steps(spec.shape)
+    for step, extent in sorted(zip(steps, spec.shape, strict=True)):
+        if extent == 1:
+            continue
+        if step != expected:
+            return False
+        expected *= extent
+    return True
+
+
+def _steps(operand: Operand, dims: tuple[int, ...], layout: Layout) -> tuple[int, ...]:
+    """Return the distance in elements between neighbours along each dimension of the output; 0 where it is repeated."""
+    if not isinstance(layout, Strided):
+        return (1,)
+    shape = operand.spec.shape
+    own = layout.steps(shape) if tuple(shape) == operand.dims else _row_major(operand.dims)
+    steps = [0 if extent == 1 else step for extent, step in zip(operand.dims, own, strict=True)]
+    padded = (0,) * (len(dims) - len(steps)) + tuple(steps)
+    return padded if dims else (0,)
+
+
+def _row_major(dims: tuple[int, ...]) -> tuple[int, ...]:
+    steps, step = [0] * len(dims), 1
+    for axis in reversed(range(len(dims))):
+        steps[axis] = step
+        step *= dims[axis]
+    return tuple(steps)
+
+
+def _merged(dims: tuple[int, ...], laid: list[tuple[int, ...]]) -> list[tuple[int, tuple[int, ...]]]:
+    """Return (extent, step of each operand) of the dimensions, outermost first in memory, merged where all go on."""
+    if 0 in dims:
+        return [(0, (1,) * len(laid))]
+    axes = [(extent, tuple(steps[k] for steps in laid)) for k, extent in enumerate(dims)]
+    axes.sort(key=lambda axis: -axis[1][-1])  # the last operand is an output: dense
+    found = merged(axes)
+    return found if found else [(1, (0,) * len(laid))]

@@ -1,0 +1,129 @@
+"""Functions of libm for kernels of a GPU, which has none: in float64, of additions, products and quotients.
+
+Largest errors: exp and log 1 ulp of float64; powf is rounded from these once, so it is right to 0.51 ulp of float32.
+
+Source: Muller, Elementary Functions, 3rd edition, chapters 4 (series) and 11 (range reduction after Cody and Waite).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable
+
+from tazza.codegen.emit import Lanes, Lines
+from tazza.errors import UnsupportedError
+
+TERMS = 14
+"""Of exp on |r| <= ln(2) / 2: what follows is below 1e-17."""
+LOG_TERMS = 12
+"""Of log((1 + s) / (1 - s)) on |s| <= 0.172, in powers of s^2."""
+LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
+"""ln(2) in two parts; the first has so few bits that its product with an exponent is exact."""
+ROUND = 1.5 * 2.0**52
+
+
+def _exp(v: Lanes, x: str) -> str:
+    """2^n times the series of exp(r), where x = n ln(2) + r."""
+    limited = v.floor_at(v.ceiling(x, 710.0), -746.0)
+    shifted = v.add(v.mul(limited, v.constant(1 / math.log(2))), v.constant(ROUND))
+    whole = v.int_op("sub", v.bits_of(shifted), v.bits_of(v.constant(ROUND)))
+    n = v.sub(shifted, v.constant(ROUND))
+    r = v.fma(n, v.constant(-LN2_LOW), v.fma(n, v.constant(-LN2_HIGH), limited))
+    series = v.polynomial(r, [1 / math.factorial(k) for k in range(TERMS)])
+    half = v.int_op("ashr", whole, v.whole(1))
+    parts = (half, v.int_op("sub", whole, half))  # so that 2^n need not be a number itself
+    for part in parts:
+        series = v.mul(series, v.of_bits(v.int_op("shl", v.int_op("add", part, v.whole(1023)), v.whole(52))))
+    return series
+
+
+def _log(v: Lanes, x: str) -> str:
+    """E ln(2) + 2 atanh(s), where x = 2^e f, s = (f - 1) / (f + 1), and f is near 1."""
+    tiny = v.compare("olt", x, v.constant(2.0**-1022))
+    bits = v.bits_of(v.select(tiny, v.mul(x, v.constant(2.0**54)), x))
+    above = v.int_op("sub", bits, v.whole(0x3FE6A09E667F3BCD))  # the bits of sqrt(1/2)
+    e = v.int_op("ashr", above, v.whole(52))
+    f = v.of_bits(v.int_op("sub", bits, v.int_op("shl", e, v.whole(52))))
+    exponent = v.lines.let(f"sitofp {v.integer} {e} to {v.type}")
+    exponent = v.select(tiny, v.sub(exponent, v.constant(54.0)), exponent)
+    s = v.div(v.sub(f, v.constant(1.0)), v.add(f, v.constant(1.0)))
+    square, twice = v.mul(s, s), v.add(s, s)
+    rest = v.mul(v.mul(twice, square), v.polynomial(square, [1 / (2 * k + 3) for k in range(LOG_TERMS)]))
+    value = v.fma(exponent, v.constant(LN2_HIGH), v.add(v.fma(exponent, v.constant(LN2_LOW), rest), twice))
+    infinite, zero = v.constant(math.inf), v.constant(0.0)
+    value = v.select(v.compare("oeq", x, infinite), infinite, value)
+    value = v.select(v.compare("oeq", x, zero), v.constant(-math.inf), value)
+    return v.select(v.compare("uge", x, zero), v.select(v.compare("uno", x, x), x, value), v.constant(math.nan))
+
+
+def _power(v: Lanes, x: str, y: str) -> str:
+    """exp(y log|x|), with the sign of x where y is odd; NaN where x is negative and y is not whole."""
+    size, zero, one = v.intrinsic("fabs", x), v.constant(0.0), v.constant(1.0)
+    value = _exp(v, v.mul(y, _log(v, size)))
+    whole = v.compare("oeq", v.intrinsic("trunc", y), y)
+    half = v.mul(y, v.constant(0.5))
+    odd = v.lines.let(f"and {v.mask} {whole}, {v.compare('une', v.intrinsic('trunc', half), half)}")
+    value = v.select(odd, v.copy_sign(value, x), value)
+    finite = v.compare("olt", size, v.constant(math.inf))
+    broken = v.lines.let(f"and {v.mask} {v.compare('olt', x, zero)}, {finite}")
+    value = v.select(broken, v.select(whole, value, v.constant(math.nan)), value)
+    # 1 to any power, and any number to that of 0, is 1, NaN included; so is -1 to an infinite power.
+    for is_one in (v.compare("oeq", x, one), v.compare("oeq", y, zero)):
+        value = v.select(is_one, one, value)
+    endless = v.compare("oeq", v.intrinsic("fabs", y), v.constant(math.inf))
+    unit = v.lines.let(f"and {v.mask} {endless}, {v.compare('oeq', size, one)}")
+    return v.select(unit, one, value)
+
+
+FUNCTIONS: dict[str, tuple[int, Callable[..., str]]] = {
+    "exp": (1, _exp),
+    "log": (1, _log),
+    "pow": (2, _power),
+}
+"""Name in libm, for float64: how many operands, and how it is written. With an f behind it, the one for float32."""
+
+
+def _definition(name: str) -> str:
+    """Return the function."""
+    single = name not in FUNCTIONS
+    arity, write = FUNCTIONS[name.removesuffix("f") if single else name]
+    kind = "float" if single else "double"
+    lines = Lines()
+    lines.label("entry")
+    v = Lanes(lines, 1, 64)
+    operands = [v.splat(lines.let(f"fpext float %x{k} to double") if single else f"%x{k}") for k in range(arity)]
+    value = lines.let(f"extractelement {v.type} {write(v, *operands)}, i32 0")
+    if single:
+        value = lines.let(f"fptrunc double {value} to float")
+    lines.do(f"ret {kind} {value}")
+    given = ", ".join(f"{kind} %x{k}" for k in range(arity))
+    return "\n".join((*lines.declared, lines.text(f"internal {kind} @{name}({given})", "nounwind noinline")))
+
+
+def defined(declared: Iterable[str]) -> list[str]:
+    """Return these declarations, with definitions in place of those of functions that a GPU does not have.
+
+    Raises:
+        UnsupportedError: one is not written here.
+    """
+    found = list[str]()
+    known = set[str]()
+    for line in declared:
+        name = re.findall(r"@([\w.]+)\(", line)[0]
+        if name.startswith("llvm."):
+            known.add(line)
+        elif name in FUNCTIONS or name.removesuffix("f") in FUNCTIONS:
+            *needed, body = _split(_definition(name))
+            known.update(needed)
+            found.append(body)
+        else:
+            raise UnsupportedError(f"{name} is not written for a GPU")
+    return [*sorted(known), *found]
+
+
+def _split(text: str) -> list[str]:
+    """Return declarations line by line, and what follows them."""
+    lines = text.split("\n")
+    first = next(k for k, line in enumerate(lines) if line.startswith("define"))
+    return [*lines[:first], "\n".join(lines[first:])]

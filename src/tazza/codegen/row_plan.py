@@ -1,0 +1,164 @@
+"""What an operator makes of its rows, for who compiles it: which programs, over which letters, and how these lie.
+
+Letters as in `operator.row_program`: B x D x K.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias, cast
+
+from tazza.codegen.block import Scratch, Slot, slots_of
+from tazza.codegen.loop import KINDS
+from tazza.operator import Expression, Launch, OpView, Spec, Unsupported, with_arguments
+from tazza.operator.kernel import LaunchChain
+from tazza.operator.row_program import AS_IT_LIES, RowProgram, RowRule
+from tazza.tensor import ROW_MAJOR, DataType, TensorSpec
+
+LINE_BYTES = 64
+FLOATS = frozenset(KINDS) - {DataType.DOUBLE, DataType.BOOL}
+READ = FLOATS | {DataType.INT32, DataType.BOOL}
+"""Element types that are written, and those that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A letter: how it lies, its type, whether it is written, and what the numbers of pairs are called."""
+
+    name: str
+    lies: str
+    dtype: DataType
+    written: bool
+    parts: tuple[str, ...] = ()
+
+
+Make: TypeAlias = "Callable[[RowTask, tuple[Operand, ...], Mapping[str, int]], Launch]"
+"""Makes the launch of a task over its operands, of so many elements each."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlan:
+    """What makes the launches of all programs of an operator, and the bytes that these move."""
+
+    makers: tuple[Callable[[], Launch], ...]
+    nbytes: int
+
+    def launch(self) -> Launch:
+        """Compile them."""
+        launches = tuple(make() for make in self.makers)
+        return launches[0] if len(launches) == 1 else LaunchChain(launches)
+
+
+def plan_rows(
+    op: OpView, specs: tuple[Sequence[Spec], Sequence[Spec]], rule: RowRule, make: Make
+) -> RowPlan | Unsupported:
+    """Return what an operator makes of its rows: one program, or several, one behind the other, as `rule` says.
+
+    `specs` are those of its inputs and outputs.
+    """
+    inputs, outputs = specs
+    given = slots_of(op.schema, op.input_letters, outputs=False)
+    made = slots_of(op.schema, op.output_letters, outputs=True)
+    named = {
+        slot.name: cast("TensorSpec", spec) for slot, spec in zip((*given, *made), (*inputs, *outputs), strict=True)
+    }
+    slots: dict[str, Slot | Scratch] = {slot.name: slot for slot in (*given, *made)}
+    otherwise = [name for name, spec in named.items() if spec.layout != ROW_MAJOR and op.type in AS_IT_LIES]
+    if otherwise:
+        return Unsupported(f"{otherwise[0]} is not row-major, and is not brought into that order for this")
+    found = rule(op, named)
+    if isinstance(found, str):
+        return Unsupported(found)
+    makers: list[Callable[[], Launch]] = []
+    missing, nbytes, kept_bytes = {slot.name for slot in made}, 0, 0
+    for program in (found,) if isinstance(found, RowProgram) else found:
+        texts = {name: one.text for name, one in program.totals.items()} | dict(program.row) | dict(program.each)
+        expressions = with_arguments(op, texts)
+        if not expressions:
+            return Unsupported("an argument is NaN, which no formula can name")
+        for name in program.keeps:
+            named[name] = TensorSpec((program.cut.before * program.cut.behind,), DataType.FLOAT)
+            slots[name] = Scratch(kept_bytes)
+            kept_bytes += max(1, -(-named[name].nbytes // LINE_BYTES)) * LINE_BYTES
+        written = texts.keys() & {*program.keeps, *(slot.name for slot in made)}
+        paired = {letter for letter, names in program.pairs.items() if texts.keys() >= {*names}}
+        wanted = {*written, *(name for letter in paired for name in program.pairs[letter])}
+        written |= paired
+        task = RowTask(program, _needed(expressions, wanted | ({program.wrong} - {""})), slots, kept_bytes)
+        operands = task.operands(named, written)
+        reason = task.unsupported(operands, named)
+        if reason is not None:
+            return Unsupported(reason)
+        makers.append(partial(make, task, operands, {one.name: named[one.name].size for one in operands}))
+        missing -= written
+        nbytes += sum(named[one.name].nbytes for one in operands)
+    if missing:
+        return Unsupported(f"with these arguments there is no formula of {', '.join(sorted(missing))}")
+    return RowPlan(tuple(makers), nbytes)
+
+
+@dataclass(frozen=True, slots=True)
+class RowTask:
+    """A program, those of its expressions that are needed, the slots by name, and the scratch memory that they take."""
+
+    program: RowProgram
+    texts: Mapping[str, Expression]
+    slots: Mapping[str, Slot | Scratch]
+    kept_bytes: int
+
+    @property
+    def read(self) -> set[str]:
+        """The names that its expressions name."""
+        return {name for one in self.texts.values() for name in one.names}
+
+    def operands(self, specs: Mapping[str, TensorSpec], written: Collection[str]) -> tuple[Operand, ...]:
+        """Return the letters that it reads and writes."""
+        return tuple(
+            Operand(name, self._lies(name), spec.dtype, name in written, self.program.pairs.get(name, ()))
+            for name, spec in specs.items()
+            if name in written or (name not in self.texts and self.read & {name, *self.program.pairs.get(name, ())})
+        )
+
+    def _lies(self, name: str) -> str:
+        if name in self.program.totals or name in self.program.row:
+            return "row"
+        if name in self.program.pairs:
+            return "pairs"
+        return "picked" if name in self.program.picks else self.program.lies.get(name, "each")
+
+    def unsupported(self, operands: Sequence[Operand], specs: Mapping[str, TensorSpec]) -> str | None:
+        """Return why it cannot be compiled, or None."""
+        cut = self.program.cut
+        sizes = {"each": cut.size, "pairs": 2 * cut.size, "row": cut.before * cut.behind, "along": cut.along, "one": 1}
+        for one in operands:
+            if specs[one.name].size != sizes.get(one.lies, specs[one.name].size):
+                return f"{one.name} has {specs[one.name].size} elements, not {sizes[one.lies]}"
+        if (cut.behind, cut.outer) != (1, 1) and any(one.lies in ("picked", "repeated") for one in operands):
+            return "rows lie side by side, and share what is said of some of them"
+        strange = [one for one in operands if one.dtype not in (FLOATS if one.written else READ)]
+        if strange:
+            return f"it computes in float32, not {strange[0].name} of {strange[0].dtype.label}"
+        absent = self.read - {
+            "count",
+            "index",
+            *self.program.given,
+            *self.texts,
+            *(name for one in operands for name in (one.name, *one.parts)),
+        }
+        if absent:
+            return f"its formula needs {', '.join(sorted(absent))}"
+        joins = {one.join for name, one in self.program.totals.items() if name in self.texts}
+        return "a row has no element" if 0 in (cut.along, cut.outer) and joins - {"sum"} else None
+
+
+def _needed(texts: Mapping[str, Expression], wanted: Collection[str]) -> dict[str, Expression]:
+    """Return those expressions that wanted ones hang on, in their order."""
+    found, waiting = set[str](), list(wanted)
+    while waiting:
+        name = waiting.pop()
+        if name in texts and name not in found:
+            found.add(name)
+            waiting += texts[name].names
+    return {name: one for name, one in texts.items() if name in found}

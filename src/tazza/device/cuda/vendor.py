@@ -1,0 +1,133 @@
+"""NVIDIA's libraries beside the driver: found, loaded at the first use, declared, each status checked.
+
+They lie in wheels (`nvidia-cublas`, `nvidia-cudnn-cu13` and those of CUDA 12), under the folder `nvidia` of the
+environment, or where the system's loader looks. Declarations are generated from the vendor's headers
+(`tools/generate_cuda.py`): a letter for the type of a result, and of each argument.
+
+State: a library that was loaded stays for the life of the process; `_found` changes under `_lock`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tazza.device.cuda.device import CUDADevice
+from tazza.errors import KernelError, OutOfMemoryError, UnavailableError
+from tazza.runtime.fork import freed_in_child
+
+TYPES: Mapping[str, Any] = {
+    "p": ctypes.c_void_p,
+    "i": ctypes.c_int,
+    "q": ctypes.c_longlong,
+    "z": ctypes.c_size_t,
+    "f": ctypes.c_float,
+    "d": ctypes.c_double,
+    "s": ctypes.c_char_p,
+}
+"""What letters of declarations stand for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What tells a library apart.
+
+    Attributes:
+        name: what people call it.
+        files: names of the file, the newest version first.
+        functions: name -> letters of its result and arguments.
+        describe: the function that puts a status into words.
+        out_of_memory: statuses that mean that there is no memory.
+        remedy: how one gets it.
+    """
+
+    name: str
+    files: tuple[str, ...]
+    functions: Mapping[str, str]
+    describe: str
+    out_of_memory: frozenset[int]
+    remedy: str
+
+
+class VendorLibrary:
+    """One library; thread-safe."""
+
+    def __init__(self, facts: Facts) -> None:
+        """Load nothing yet."""
+        self.facts = facts
+        self._lock = freed_in_child(threading.Lock())
+        self._found: Any = None
+
+    def functions(self) -> Any:
+        """Return the loaded library.
+
+        Raises:
+            UnavailableError: it cannot be found or loaded, or lacks a function.
+        """
+        with self._lock:
+            if self._found is None:
+                self._found = self._declared(self._load())
+            return self._found
+
+    def use(self, library: Any) -> None:
+        """Let `library`, which answers like it, be the one that was loaded; None: load it at the next use."""
+        self._found = library
+
+    def unavailable(self) -> str | None:
+        """Return why it cannot be used, or None."""
+        try:
+            self.functions()
+        except UnavailableError as error:
+            return error.message
+        return None
+
+    def _load(self) -> Any:
+        reasons: list[str] = []
+        for candidate in (*_in_wheels(self.facts.files), *self.facts.files):
+            try:
+                return ctypes.CDLL(str(candidate))
+            except OSError as error:
+                reasons.append(str(error))
+        raise UnavailableError(f"{self.facts.name} cannot be loaded: {reasons[0]}", hint=self.facts.remedy)
+
+    def _declared(self, library: Any) -> Any:
+        for name, letters in self.facts.functions.items():
+            function = getattr(library, name, None)
+            if function is None:
+                raise UnavailableError(f"this {self.facts.name} has no {name}", hint=self.facts.remedy)
+            function.restype = TYPES[letters[0]]
+            function.argtypes = [TYPES[letter] for letter in letters[1:]]
+        return library
+
+    def call(self, device: CUDADevice, name: str, *args: object) -> None:
+        """Call a function with the device's context as the thread's current one.
+
+        Raises:
+            OutOfMemoryError, KernelError: the status is not success.
+        """
+        function = getattr(self.functions(), name)
+        device.enter()
+        try:
+            status = function(*args)
+        finally:
+            device.leave()
+        if status != 0:
+            self._raise(name, status)
+
+    def _raise(self, name: str, status: int) -> None:
+        words: bytes | None = getattr(self.functions(), self.facts.describe)(status)
+        told = "no text for it" if words is None else words.decode(errors="replace")
+        kind = OutOfMemoryError if status in self.facts.out_of_memory else KernelError
+        raise kind(f"{self.facts.name} answers {name} with status {status}: {told}")
+
+
+def _in_wheels(files: Sequence[str]) -> list[Path]:
+    """Return where wheels have put files of these names, in their order."""
+    spec = importlib.util.find_spec("nvidia")
+    folders = [] if spec is None or spec.submodule_search_locations is None else spec.submodule_search_locations
+    return [found for file in files for folder in folders for found in sorted(Path(folder).glob(f"*/lib/{file}"))]

@@ -1,0 +1,29 @@
+"""The engine `cublas`: products of matrices by NVIDIA's library, in float32 (not TF32), float64, float16 and bfloat16.
+
+Products of half-precision numbers are added up in float32.
+"""
+
+from __future__ import annotations
+
+from tazza.device import initialize_devices
+from tazza.engines.cublas.library import CUBLAS, version
+from tazza.operator import engine
+
+KIND = "cuda"
+NAME = "cublas"
+
+
+def unavailable() -> str | None:
+    """Return why there is no device, or no library for it, or None."""
+    reason = initialize_devices().absent.get(KIND)
+    return CUBLAS.unavailable() if reason is None else reason
+
+
+ENGINE = engine(
+    NAME,
+    "products of matrices by NVIDIA's cuBLAS",
+    device=KIND,
+    priority=20,
+    unavailable=unavailable,
+    version=version,
+)

@@ -1,0 +1,1 @@
+"""Kernels on cuBLAS of operators in `tazza.ops.nn`."""

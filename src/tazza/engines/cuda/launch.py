@@ -1,0 +1,115 @@
+"""The launch of a kernel of ours on a CUDA device: its code, the words of its block, and its grid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tazza.codegen.block import Slot, Word, block_of
+from tazza.codegen.nvptx import Code, GridKernel, code_of
+from tazza.device.cuda import CUDAStream
+from tazza.device.cuda.module import Arguments, launch, loaded
+from tazza.engines.cuda import SOURCES
+from tazza.errors import NumericError, TazzaError
+from tazza.operator import Call, Operands
+from tazza.tensor import PinnedPlace, allocator_of
+
+THREADS = 256
+"""Threads of a block, where nothing speaks for another number."""
+SMALL = 1 << 31
+"""So many elements are not counted in 32 bits any more."""
+
+
+def own_code(description: str, kernel: GridKernel) -> Code:
+    """Return the code of a kernel of this engine."""
+    return code_of(description, lambda: kernel, SOURCES.digest)
+
+
+def blocks_for(count: int, threads: int = THREADS) -> int:
+    """Return how many blocks have at least so many threads together.
+
+    >>> blocks_for(0), blocks_for(256), blocks_for(257)
+    (0, 1, 2)
+    """
+    return -(-count // threads)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A word that is the number of a blob of the host, as it is when the kernel is launched: no device reads there."""
+
+    read: Slot
+
+
+@dataclass(frozen=True, slots=True)
+class GridLaunch:
+    """A kernel, the words of its block, and how many blocks of how many threads run it; of no blocks nothing runs."""
+
+    code: Code
+    words: Sequence[Word | Held]
+    blocks: int
+    threads: int = THREADS
+    scratch_bytes: int = 0
+    status: int | None = None
+    """Which word is to be the address of a word that is not 0 when the kernel found something wrong."""
+
+    def bind(self, operands: Operands) -> Call:
+        """Return what queues the kernel on the stream of the context."""
+        queue = operands.context.stream
+        assert isinstance(queue, CUDAStream), "contexts of CUDA have one"
+        if self.blocks == 0:
+            return _nothing
+        kept: list[Any] = [operands.scratch]
+        block = block_of([0 if isinstance(word, Held) else word for word in self.words], operands, kept)
+        look = None if self.status is None else _status(block, self.status, kept)
+        read = [_reader(block, k, word, operands) for k, word in enumerate(self.words) if isinstance(word, Held)]
+        arguments = Arguments(block)
+        function = loaded(queue.device, self.code.name, self.code.ptx)
+        device, grid, stream = queue.device, (self.blocks, self.threads), queue.handle
+
+        def call(kept: Sequence[Any] = kept) -> None:
+            for one in read:
+                one()
+            launch(device, function, grid, stream, arguments)
+            if look is not None:
+                queue.report(look)
+
+        return call
+
+
+def _reader(block: npt.NDArray[np.int64], k: int, word: Held, operands: Operands) -> Callable[[], None]:
+    """Return what reads the number of a blob of the host into a word."""
+    tensor = word.read.of(operands)
+    target = block[k : k + 1].view(np.uint8)[: tensor.dtype.itemsize]
+
+    def read() -> None:
+        target[:] = tensor.numpy().reshape(1).view(np.uint8)
+
+    return read
+
+
+def _status(block: npt.NDArray[np.int64], word: int, kept: list[Any]) -> Callable[[], TazzaError | None]:
+    """Let that word of a block be the address of a status that the device writes, and return what looks at it."""
+    span = allocator_of(PinnedPlace()).allocate(block.itemsize, "status of kernels")
+    found = span.buffer.view(np.int64)
+    found[0], block[word] = 0, span.address
+    kept.append(span)
+
+    def look() -> TazzaError | None:
+        if found[0] == 0:
+            return None
+        found[0] = 0
+        return NumericError(
+            "a kernel on the device read a number that it cannot use: a label that is no class",
+            hint="labels count from 0; there are as many as classes",
+        )
+
+    return look
+
+
+def _nothing() -> None:
+    return

@@ -1,0 +1,121 @@
+"""Kernels of operators that read nothing of the device: the definition makes their outputs on the host.
+
+Fillers, schedules of the learning rate: what their reference kernel names is the operator, its random generator,
+inputs that are declared to lie on the host, and outputs. So they give the numbers of the CPU, to the last bit. What is
+drawn or read anew in each run is copied from page-locked memory, for which nobody waits; what never changes is copied
+once, and on the device from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tazza.device import Context
+from tazza.engines.cuda import KIND
+from tazza.operator import (
+    KERNELS,
+    Array,
+    Call,
+    Effects,
+    Kernel,
+    Launch,
+    Operands,
+    OpSchema,
+    OpView,
+    Spec,
+    Unsupported,
+    kernel_key,
+)
+from tazza.tensor import DataType, PinnedPlace, Tensor, TensorSpec
+
+
+def _is_free(schema: OpSchema, reference: Kernel) -> bool:
+    """Whether a reference kernel reads no input that a device holds, but where one is optional."""
+    read = [schema.inputs_by_letter[name] for name in reference.parameters if name in schema.inputs_by_letter]
+    return all(letter.host or letter.optional for letter in read)
+
+
+@dataclass(frozen=True, slots=True)
+class HostLaunch:
+    """Runs the definition on the host; `constant` where it gives the same each time."""
+
+    function: Callable[..., Any]
+    parameters: tuple[str, ...]
+    op: OpView
+    constant: bool
+    scratch_bytes: int = 0
+
+    def bind(self, operands: Operands) -> Call:
+        """Return what makes the outputs, and queues their copies."""
+        names, context = self.parameters, operands.context
+        outputs = {letter: operands[letter] for letter in self.op.output_letters}
+
+        def make() -> dict[str, Tensor]:
+            made = {letter: Tensor(out.shape, out.dtype, PinnedPlace()) for letter, out in outputs.items()}
+            arrays: Mapping[str, Array] = {letter: tensor.numpy() for letter, tensor in made.items()}
+            with np.errstate(all="ignore"):
+                self.function(**{name: self._argument(name, arrays, operands) for name in names})
+            return made
+
+        def copy(made: Mapping[str, Tensor]) -> None:
+            for letter, tensor in made.items():
+                if tensor.size:
+                    context.copy(tensor, outputs[letter])
+
+        return _same_each_time(make, copy, context) if self.constant else lambda: copy(make())
+
+    def _argument(self, name: str, outputs: Mapping[str, Array], operands: Operands) -> Any:
+        if name in outputs:
+            return outputs[name]
+        if name == "op":
+            return self.op
+        if name == "random":
+            return operands.random()
+        return operands.arrays(name) if name in operands.tensors else None
+
+
+def _same_each_time(
+    make: Callable[[], dict[str, Tensor]], copy: Callable[[Mapping[str, Tensor]], None], context: Context
+) -> Call:
+    """Return a call that makes outputs once, and copies them on the device from then on."""
+    there: dict[str, Tensor] = {}
+
+    def call() -> None:
+        if not there:
+            there.update({letter: tensor.to_device(context.place) for letter, tensor in make().items()})
+        copy(there)
+
+    return call
+
+
+def register_host_made(schema: OpSchema) -> None:
+    """Register the kernel of an operator type that reads nothing of the device, if this does; made on demand."""
+    reference = KERNELS.get(kernel_key(schema.type, "reference"))
+    if reference is None or reference.function is None or reference.host is not None:
+        return
+    drawn_at_most = isinstance(schema.effects, Effects) and schema.effects <= Effects.RANDOM
+    if not drawn_at_most or schema.inputs_can_cross_devices or not _is_free(schema, reference):
+        return
+    function, parameters = reference.function, reference.parameters
+    random_or_read = schema.effects is not Effects.PURE or any(
+        name == "random" or name in schema.inputs_by_letter for name in parameters
+    )
+
+    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
+        del context, inputs
+        read = {*parameters} & {*op.input_letters}
+        there = sorted(letter for letter in read if not op.schema.inputs_by_letter[letter].host)
+        if there:
+            return Unsupported(f"it reads {', '.join(there)}, on the device")
+        if op.schema.dynamic:
+            return Unsupported("how large its output is hangs on data")
+        if any(not isinstance(spec, TensorSpec) or spec.dtype is DataType.STRING for spec in outputs):
+            return Unsupported("strings do not lie on a device")
+        return HostLaunch(function, parameters, op, not random_or_read)
+
+    key = kernel_key(schema.type, KIND, KIND)
+    KERNELS.setdefault(key, Kernel(*key, prepare=prepare), help="made on the host by its definition, and copied")

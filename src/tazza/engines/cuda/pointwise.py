@@ -1,0 +1,211 @@
+"""Kernels of operators that have a formula: a thread for each element.
+
+How the operands lie is planned by `codegen.formula_plan`. Where they do not all go on without a gap, a thread finds the
+places of its element in each operand from the element's number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from tazza.codegen.block import Word, accepts_dense
+from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.formula_plan import Axes, Operand, plan_formula
+from tazza.codegen.loop import load, store
+from tazza.codegen.nvptx import GridKernel, place
+from tazza.codegen.rows import when
+from tazza.codegen.scalar import Scalars
+from tazza.codegen.vector import Emission
+from tazza.device import Context
+from tazza.engines.cuda import KIND
+from tazza.engines.cuda.launch import SMALL, THREADS, GridLaunch, Held, blocks_for, own_code
+from tazza.errors import UnsupportedError
+from tazza.operator import (
+    KERNELS,
+    Expression,
+    Kernel,
+    LaidOut,
+    Launch,
+    OpSchema,
+    OpView,
+    Spec,
+    Unsupported,
+    kernel_key,
+)
+from tazza.tensor import DataType
+
+
+def prepare_formula(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch | LaidOut | Unsupported:
+    """Compile an operator's formulas for these operands."""
+    del context
+    host = {letter for letter, declared in op.schema.inputs_by_letter.items() if declared.host}
+    try:
+        return plan_formula(op, inputs, outputs, partial(_launch, host=host))
+    except UnsupportedError as error:
+        return Unsupported(error.message)
+
+
+EACH, MANY = 4, 1 << 20
+"""How many elements a thread has, and from how many on: so many loads are on their way at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What tells kernels apart.
+
+    Attributes:
+        results: over a0, a1 ... and s0, s1 ....
+        sources: element types of what is read.
+        targets: those of results.
+        scalars: s0, s1 ....
+        held: places of operands of scalars whose words are the numbers themselves.
+        bits: how many count the elements.
+        depth: how many dimensions there are; none where all operands go on without a gap.
+        each: how many elements a thread has.
+    """
+
+    results: tuple[Expression, ...]
+    sources: tuple[DataType, ...]
+    targets: tuple[DataType, ...]
+    scalars: Scalars
+    held: tuple[int, ...]
+    bits: int
+    depth: int
+    each: int
+
+    def __str__(self) -> str:
+        texts = "; ".join(one.text() for one in self.results)
+        kinds = ", ".join(dtype.label for dtype in self.sources)
+        made = ", ".join(dtype.label for dtype in self.targets)
+        told = f"{self.depth} {self.bits} {self.each} {self.held}"
+        return f"pointwise {told} ({kinds}) -> ({made}): {texts} with {self.scalars}"
+
+    @property
+    def words(self) -> int:
+        """Of the block: the number of elements, extents, address and steps of each operand, scalars."""
+        operands = len(self.sources) + len(self.targets)
+        return 1 + self.depth + operands * (1 + self.depth) + len(self.scalars.words)
+
+
+def _launch(
+    expressions: Mapping[str, Expression],
+    read: list[Operand],
+    written: list[Operand],
+    axes: Axes,
+    scalars: Scalars,
+    *,
+    host: Collection[str],
+) -> Launch:
+    flat = len(axes) == 1 and all(step == 1 for step in axes[0][1])
+    axes = [] if flat else axes
+    size = written[0].spec.size
+    # equal structure gives one kernel, whatever the letters are called
+    renamed = {operand.name: Expression.parse(f"a{i}") for i, operand in enumerate(read)}
+    renamed |= {name: Expression.parse(f"s{i}") for i, name in enumerate(scalars.expressions)}
+    form = _Form(
+        tuple(expressions[operand.name].substitute(renamed) for operand in written),
+        tuple(operand.spec.dtype for operand in read),
+        tuple(operand.spec.dtype for operand in written),
+        scalars.renamed(),
+        tuple(k for k, (_, slot, _) in enumerate(scalars.operands) if slot.letter in host),
+        32 if size < SMALL else 64,
+        len(axes),
+        EACH if size >= MANY else 1,
+    )
+    far = [operand.name for operand in read if operand.slot.letter in host]
+    if far:
+        raise UnsupportedError(f"{far[0]} lies on the host, and is no single number")
+    words: list[Word | Held] = [
+        math.prod(extent for extent, _ in axes) if axes else size,
+        *(extent for extent, _ in axes),
+    ]
+    for k, operand in enumerate((*read, *written)):
+        words += [operand.slot, *(steps[k] for _, steps in axes)]
+    code = own_code(str(form), GridKernel(form.words, lambda lines: _write(lines, form)))
+    words += [Held(slot) if slot.letter in host else slot for _, slot, _ in scalars.operands]
+    return GridLaunch(code, words, blocks_for(size, THREADS * form.each))
+
+
+def _write(lines: Lines, form: _Form) -> None:
+    """A block has `each` times as many elements as threads, and a thread those that lie as many apart."""
+    thread, block = place(lines)
+    first = lines.let(f"add i64 {lines.let(f'mul i64 {block}, {THREADS * form.each}')}, {thread}")
+    count = lines.load_word("%block", 0)
+    places = [first]
+    for _ in range(1, form.each):
+        places.append(lines.let(f"add i64 {places[-1]}, {THREADS}"))
+    if form.each == 1:
+        when(lines, lines.let(f"icmp slt i64 {first}, {count}"), lambda: _elements(lines, form, places))
+        return
+
+    def some() -> None:
+        for i in places:
+            when(lines, lines.let(f"icmp slt i64 {i}, {count}"), lambda i=i: _elements(lines, form, [i]))
+
+    when(lines, lines.let(f"icmp slt i64 {places[-1]}, {count}"), lambda: _elements(lines, form, places), some)
+
+
+def _elements(lines: Lines, form: _Form, places: Sequence[str]) -> None:
+    """Load what all of these elements need, then compute and store them."""
+    wide = DataType.DOUBLE in (*form.sources, *form.targets)
+    v = Lanes(lines, 1, 64 if wide else 32)
+    operands = len(form.sources) + len(form.targets)
+    first = 1 + form.depth
+    given = form.scalars.write(v, first + operands * (1 + form.depth), held=form.held)
+    numbers = [_coordinates(lines, i, form) for i in places]
+    at = [
+        [_place(lines, i, own, first + k * (1 + form.depth)) for k in range(operands)]
+        for i, own in zip(places, numbers, strict=True)
+    ]
+    loaded = [{f"a{k}": load(v, dtype, *where[k], None) for k, dtype in enumerate(form.sources)} for where in at]
+    results: list[list[str]] = []
+    for values in loaded:
+        emission = Emission(v, {**given, **values})
+        results.append([emission.write(text) for text in form.results])
+    for found, where in zip(results, at, strict=True):
+        for dtype, value, (pointer, index) in zip(form.targets, found, where[len(form.sources) :], strict=True):
+            store(v, dtype, value, pointer, index, None)
+
+
+def _coordinates(lines: Lines, i: str, form: _Form) -> list[str]:
+    """Return the element's place along each dimension, outermost first."""
+    if form.depth == 0:
+        return []
+    kind = f"i{form.bits}"
+    rest = i if form.bits == 64 else lines.let(f"trunc i64 {i} to i32")
+    found: list[str] = []
+    for axis in reversed(range(1, form.depth)):
+        extent = lines.load_word("%block", 1 + axis)
+        if form.bits == 32:
+            extent = lines.let(f"trunc i64 {extent} to i32")
+        found.append(lines.let(f"urem {kind} {rest}, {extent}"))
+        rest = lines.let(f"udiv {kind} {rest}, {extent}")
+    found.append(rest)
+    return [one if form.bits == 64 else lines.let(f"zext i32 {one} to i64") for one in reversed(found)]
+
+
+def _place(lines: Lines, i: str, numbers: Sequence[str], word: int) -> tuple[str, str]:
+    """Return the address of an operand, and the element's place in it; its words begin at `word`."""
+    pointer = lines.load_pointer("%block", word)
+    if not numbers:
+        return pointer, i
+    total = "0"
+    for k, number in enumerate(numbers):
+        moved = lines.let(f"mul i64 {number}, {lines.load_word('%block', word + 1 + k)}")
+        total = lines.let(f"add i64 {total}, {moved}")
+    return pointer, total
+
+
+def register_formula(schema: OpSchema) -> None:
+    """Register the kernel of an operator type that has a formula; it is made on demand, so no index lists it."""
+    key = kernel_key(schema.type, KIND, KIND)
+    KERNELS.setdefault(
+        key,
+        Kernel(*key, prepare=prepare_formula, accepts=accepts_dense, batch_invariant=True),
+        help="compiled from the formula",
+    )

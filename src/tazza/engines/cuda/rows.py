@@ -1,0 +1,91 @@
+"""Kernels of operators that state what they make of rows: a block of threads for each row, or a thread.
+
+Letters as in `operator.row_program`: B x D x K. How threads are dealt out follows from the shape alone, so the result
+is the same on any device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tazza.codegen.block import Word, accepts_dense, accepts_rows, float_word
+from tazza.codegen.nvptx import GridKernel
+from tazza.codegen.row_plan import Operand, RowTask, plan_rows
+from tazza.device import Context
+from tazza.engines.cuda import KIND
+from tazza.engines.cuda.launch import THREADS, GridLaunch, blocks_for, own_code
+from tazza.engines.cuda.row_code import STATUS, Form, Rows
+from tazza.errors import UnsupportedError
+from tazza.operator import KERNELS, Kernel, Launch, OpSchema, OpView, Spec, Unsupported, kernel_key, launcher
+from tazza.operator.row_program import AS_IT_LIES, ROW_RULES, Cut, RowRule
+
+SHORT = 32
+"""Rows of so few elements get a thread each."""
+MANY_ROWS = 1 << 14
+"""So many rows that lie side by side fill a device with a thread each."""
+
+
+def prepare_rows(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec], *, rule: RowRule | None = None
+) -> Launch | Unsupported:
+    """Compile what an operator makes of its rows: one program, or several, one behind the other."""
+    del context
+    plan = plan_rows(op, (inputs, outputs), ROW_RULES[op.type] if rule is None else rule, _launch)
+    if isinstance(plan, Unsupported):
+        return plan
+    try:
+        return plan.launch()
+    except UnsupportedError as error:
+        return Unsupported(error.message)
+
+
+def _launch(task: RowTask, operands: tuple[Operand, ...], sizes: Mapping[str, int]) -> Launch:
+    program, texts, cut = task.program, task.texts, task.program.cut
+    rows, team = cut.before * cut.behind, team_of(cut)
+    joins = {name: one.join for name, one in program.totals.items() if name in texts}
+    stages = tuple(tuple(name for name in stage if name in joins) for stage in program.stages())
+    threads = THREADS if team == 1 else team
+    form = Form(operands, joins, texts, tuple(filter(None, stages)), program.wrong, tuple(program.given), team, threads)
+    plane = cut.size // max(cut.outer, 1)
+    slots: list[Word] = [task.slots[one.name] for one in operands]
+    turns = [word for one in form.turning for word in (program.picks.get(one.name, 1), max(1, sizes[one.name]))]
+    words = (rows, cut.along, max(1, cut.behind), cut.outer, plane, 0, *slots)
+    kernel = GridKernel(form.words, lambda lines: Rows(lines, form).write(), team if team > 1 else 0)
+    code = own_code(str(form), kernel)
+    blocks = rows if team > 1 else blocks_for(rows, threads)
+    block = (*words, *map(float_word, program.given.values()), *turns)
+    status = STATUS if program.wrong else None
+    return GridLaunch(code, block, blocks, threads, task.kept_bytes, status)
+
+
+def team_of(cut: Cut) -> int:
+    """Return how many threads work on a row, a power of two."""
+    elements = cut.along * cut.outer
+    if elements < SHORT or (cut.behind > 1 and cut.before * cut.behind >= MANY_ROWS):
+        return 1
+    return min(THREADS, 1 << (elements - 1).bit_length() - 1)
+
+
+def register_rows(schema: OpSchema) -> None:
+    """Register the kernel of an operator type that states what it makes of rows; made on demand, as of formulas."""
+    key = kernel_key(schema.type, KIND, KIND)
+    accepts = accepts_dense if schema.type in AS_IT_LIES else accepts_rows
+    KERNELS.setdefault(
+        key, Kernel(*key, prepare=prepare_rows, accepts=accepts), help="compiled from what it makes of rows"
+    )
+
+
+def rows_kernel(schema: OpSchema) -> Callable[[RowRule], RowRule]:
+    """Register the kernel of an operator whose program of rows is for GPUs only: engines of the CPU have others."""
+
+    def decorate(rule: RowRule) -> RowRule:
+        def prepare(
+            op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+        ) -> Launch | Unsupported:
+            return prepare_rows(op, context, inputs, outputs, rule=rule)
+
+        prepare.__module__ = rule.__module__
+        launcher(schema, engine=KIND, device=KIND, accepts=accepts_rows)(prepare)
+        return rule
+
+    return decorate

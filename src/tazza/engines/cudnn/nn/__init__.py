@@ -1,0 +1,1 @@
+"""Kernels on cuDNN of operators in `tazza.ops.nn`."""

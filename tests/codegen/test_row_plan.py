@@ -1,0 +1,86 @@
+"""Which programs of rows an operator has, over which letters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tazza.codegen.block import Scratch, Slot
+from tazza.codegen.row_plan import Operand, RowTask, plan_rows
+from tazza.operator import Cut, OpView, RowProgram, Total, Unsupported, find_schema, operator_def
+from tazza.operator.row_program import RowRule
+from tazza.tensor import DataType, TensorSpec
+
+X, Y = TensorSpec((2, 3), DataType.FLOAT), TensorSpec((2, 3), DataType.FLOAT)
+
+
+def keeping(op: OpView, specs: Mapping[str, TensorSpec]) -> tuple[RowProgram, ...]:
+    """A program that keeps a number of each row, and one that reads it."""
+    return (
+        RowProgram(Cut(2, 3), {"sum": Total("sum", "X")}, {"kept": "sum * 2"}, keeps=("kept",)),
+        RowProgram(Cut(2, 3), each={"Y": "X * kept"}, lies={"kept": "row"}),
+    )
+
+
+def always(answer: RowProgram | str) -> RowRule:
+    """Return a rule that answers so."""
+
+    def rule(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+        return answer
+
+    return rule
+
+
+def planned(rule: RowRule, x: TensorSpec = X) -> list[tuple[RowTask, tuple[Operand, ...]]] | str:
+    """Return the tasks of an operator of one input and one output, with their operands, or why there are none."""
+    op = find_schema("Softmax").view(operator_def("Softmax", ["x"], ["y"]))
+    seen: list[tuple[RowTask, tuple[Operand, ...]]] = []
+
+    def make(task: RowTask, operands: tuple[Operand, ...], sizes: Mapping[str, int]) -> Any:
+        assert sizes == {one.name: 6 if one.name in "XY" else 2 for one in operands}
+        seen.append((task, operands))
+
+    plan = plan_rows(op, ([x], [Y]), rule, make)
+    if isinstance(plan, Unsupported):
+        return plan.reason
+    plan.launch()
+    return seen
+
+
+def one(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+    """A total that is needed, one that is not, and elements."""
+    totals = {"most": Total("max", "X"), "unused": Total("sum", "X")}
+    return RowProgram(Cut(2, 3), totals, each={"Y": "X - most"})
+
+
+def test_only_what_is_needed_is_made() -> None:
+    found = planned(one)
+    assert not isinstance(found, str)
+    ((task, operands),) = found
+    assert list(task.texts) == ["most", "Y"]
+    assert [(one.name, one.lies, one.written) for one in operands] == [("X", "each", False), ("Y", "each", True)]
+    assert task.slots == {"X": Slot("X"), "Y": Slot("Y")}
+
+
+def test_what_a_program_keeps_lies_in_scratch_memory() -> None:
+    found = planned(keeping)
+    assert not isinstance(found, str)
+    assert [[one.name for one in operands] for _, operands in found] == [["X", "kept"], ["X", "Y", "kept"]]
+    assert found[0][0].slots["kept"] == Scratch(0)
+    assert found[0][0].kept_bytes == 64
+
+
+@pytest.mark.parametrize(
+    ("rule", "x", "reason"),
+    [
+        (always("not so"), X, "not so"),
+        (one, TensorSpec((2, 3), DataType.DOUBLE), "it computes in float32, not X of float64"),
+        (always(RowProgram(Cut(2, 2), each={"Y": "X"})), X, "X has 6 elements, not 4"),
+        (always(RowProgram(Cut(2, 3), each={"Y": "X + Z"})), X, "its formula needs Z"),
+        (always(RowProgram(Cut(2, 3), row={"Z": "1"})), X, "with these arguments there is no formula of Y"),
+    ],
+)
+def test_what_is_refused(rule: RowRule, x: TensorSpec, reason: str) -> None:
+    assert planned(rule, x) == reason

@@ -1,0 +1,120 @@
+"""Runs kernels for GPUs on the CPU: one thread after the other, or as threads of the system where these meet."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from tazza.codegen.nvptx import BARRIER, BLOCK, OUTSIDE, THREAD, thread_text
+from tazza.runtime.native_code import llvm_binding
+
+_here = threading.local()
+MEETINGS: list[int] = []
+"""The block of each meeting of its threads."""
+
+ONE_BY_ONE = f"""
+@now.thread = internal global i32 0
+@now.block = internal global i32 0
+define i32 @{OUTSIDE[THREAD]}() {{
+  %t = load i32, ptr @now.thread
+  ret i32 %t
+}}
+define i32 @{OUTSIDE[BLOCK]}() {{
+  %b = load i32, ptr @now.block
+  ret i32 %b
+}}
+define void @all(ptr %block, i32 %blocks, i32 %threads) {{
+entry:
+  %some = mul i32 %blocks, %threads
+  %any = icmp sgt i32 %some, 0
+  br i1 %any, label %one, label %end
+one:
+  %b = phi i32 [ 0, %entry ], [ %next.b, %one ]
+  %t = phi i32 [ 0, %entry ], [ %next.t, %one ]
+  store i32 %b, ptr @now.block
+  store i32 %t, ptr @now.thread
+  call void @NAME(ptr %block)
+  %t1 = add i32 %t, 1
+  %over = icmp eq i32 %t1, %threads
+  %next.t = select i1 %over, i32 0, i32 %t1
+  %b1 = add i32 %b, 1
+  %next.b = select i1 %over, i32 %b1, i32 %b
+  %more = icmp slt i32 %next.b, %blocks
+  br i1 %more, label %one, label %end
+end:
+  ret void
+}}
+"""
+
+
+@functools.cache
+def _answers() -> list[Any]:
+    """Tell LLVM what kernels ask while they run; returns what has to live."""
+
+    def meet() -> None:
+        if _here.gate.wait() == 0:
+            MEETINGS.append(_here.block)
+
+    answers: dict[str, Any] = {
+        THREAD: ctypes.CFUNCTYPE(ctypes.c_int32)(lambda: _here.thread),
+        BLOCK: ctypes.CFUNCTYPE(ctypes.c_int32)(lambda: _here.block),
+        BARRIER: ctypes.CFUNCTYPE(None)(meet),
+    }
+    assert answers.keys() == OUTSIDE.keys()
+    llvm: Any = llvm_binding()
+    for name, answer in answers.items():
+        llvm.add_symbol(OUTSIDE[name], ctypes.cast(answer, ctypes.c_void_p).value)
+    return list(answers.values())
+
+
+class Grid:
+    """A kernel's text, ready to be run by a grid."""
+
+    def __init__(self, text: str, name: str) -> None:
+        """Compile it."""
+        self.meets = BARRIER in text
+        self._kept: list[Any] = [_answers()]
+        cpu = thread_text(text)
+        if not self.meets:
+            declared = [f"declare i32 @{OUTSIDE[known]}()" for known in (THREAD, BLOCK)]
+            cpu = "\n".join(line for line in cpu.splitlines() if line not in declared)
+            cpu += ONE_BY_ONE.replace("NAME", name)
+        llvm: Any = llvm_binding()
+        module = llvm.parse_assembly(cpu)
+        module.verify()
+        host = {"cpu": llvm.get_host_cpu_name(), "features": llvm.get_host_cpu_features().flatten()}
+        machine = llvm.Target.from_default_triple().create_target_machine(**host, opt=1, jit=True)
+        engine = llvm.create_mcjit_compiler(module, machine)
+        engine.finalize_object()
+        self._kept.append(engine)
+        if self.meets:
+            self._one = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.get_function_address(name))
+        else:
+            self._all = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32)(
+                engine.get_function_address("all")
+            )
+
+    def __call__(self, blocks: int, threads: int, words: Sequence[int]) -> None:
+        """Run all threads of all blocks."""
+        block = (ctypes.c_int64 * max(1, len(words)))(*words)
+        if not self.meets:
+            self._all(block, blocks, threads)
+            return
+        gate = threading.Barrier(threads, timeout=30)
+        members = [
+            threading.Thread(target=self._thread, args=(number, blocks, block, gate)) for number in range(threads)
+        ]
+        for one in members:
+            one.start()
+        for one in members:
+            one.join()
+
+    def _thread(self, number: int, blocks: int, words: Any, gate: threading.Barrier) -> None:
+        _here.thread, _here.gate = number, gate
+        for block in range(blocks):
+            _here.block = block
+            self._one(words)
+            gate.wait()  # what a block shares is used by the next one

@@ -1,0 +1,118 @@
+"""A cuBLAS that answers as its documentation says, over the fake driver: products of NumPy, queued on its streams."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from tazza.device.cuda.vendor import TYPES
+from tazza.engines.cublas._declarations import FUNCTIONS
+from tazza.engines.cublas.library import CUBLAS
+from tests.device.cuda_driver import FakeCUDA, fake_cuda
+from tests.device.cudnn_library import fake_cudnn
+
+INVALID = 7
+KINDS: dict[int, Any] = {0: np.float32, 1: np.float64, 2: np.float16, 14: ml_dtypes.bfloat16}
+
+
+class FakeCublas:
+    """The library; `library` has its functions, real C pointers of the declared types."""
+
+    gpu: FakeCUDA
+
+    def __init__(self) -> None:
+        """Answer over the driver that `gpu` will be."""
+        self.handles: dict[int, int | None] = {}
+        self._numbers = itertools.count(5000)
+        self.library: Any = SimpleNamespace(_name="fake")
+        for name, letters in FUNCTIONS.items():
+            kind = ctypes.CFUNCTYPE(TYPES[letters[0]], *(TYPES[letter] for letter in letters[1:]))
+            setattr(self.library, name, kind(getattr(self, name)))
+
+    def cublasCreate_v2(self, handle: int) -> int:
+        """Make a handle in the current context."""
+        made = next(self._numbers)
+        ctypes.c_void_p.from_address(handle).value = made
+        self.handles[made] = None
+        return 0 if self.gpu.current is not None else INVALID
+
+    def cublasDestroy_v2(self, handle: int | None) -> int:
+        """End a handle."""
+        known = handle in self.handles
+        self.handles.pop(-1 if handle is None else handle, None)
+        return 0 if known else INVALID
+
+    def cublasGetStatusString(self, status: int) -> int | None:
+        """Tell nothing."""
+        return None
+
+    def cublasGetVersion_v2(self, handle: int, version: int) -> int:
+        """Tell a version."""
+        ctypes.c_int.from_address(version).value = 130000
+        return 0
+
+    def cublasSetStream_v2(self, handle: int, stream: int) -> int:
+        """Queue on a stream from now on."""
+        self.handles[handle] = stream
+        return 0
+
+    def cublasGemmEx(self, *args: Any) -> int:
+        """Nobody calls it."""
+        return INVALID
+
+    def cublasGemmStridedBatchedEx(self, handle: int, *given: Any) -> int:
+        """Queue products, of matrices that lie column by column."""
+        (flip_a, flip_b, m, n, k, alpha, A, a_type, lda, step_a, B, b_type, ldb, step_b, beta, C, c_type, ldc, step_c,
+         count, compute, _) = given  # fmt: skip
+        if lda < max(1, k if flip_a else m) or ldb < max(1, n if flip_b else k) or ldc < max(1, m):
+            return INVALID
+        if {a_type, b_type, c_type} != {a_type} or (compute == 70) != (a_type == 1):
+            return INVALID
+        scalar = ctypes.c_double if compute == 70 else ctypes.c_float
+        factors = scalar.from_address(alpha).value, scalar.from_address(beta).value
+        stream = self.handles[handle]
+        assert stream is not None, "it was set"
+
+        def work() -> None:
+            dtype = np.dtype(KINDS[a_type])
+            wide = np.float64 if compute == 70 else np.float32
+            for i in range(count):
+                a = _columns(A + i * step_a * dtype.itemsize, (k, m) if flip_a else (m, k), lda, dtype)
+                b = _columns(B + i * step_b * dtype.itemsize, (n, k) if flip_b else (k, n), ldb, dtype)
+                c = _columns(C + i * step_c * dtype.itemsize, (m, n), ldc, dtype)
+                value = factors[0] * ((a.T if flip_a else a).astype(wide) @ (b.T if flip_b else b).astype(wide))
+                c[...] = (value if factors[1] == 0 else value + factors[1] * c.astype(wide)).astype(dtype)
+
+        self.gpu.launch(stream, work)
+        return 0
+
+
+def _columns(address: int, shape: tuple[int, int], leading: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return a matrix whose columns lie `leading` elements apart."""
+    rows, columns = shape
+    if 0 in shape:
+        return np.zeros(shape, dtype)
+    memory: Any = (ctypes.c_uint8 * (((columns - 1) * leading + rows) * dtype.itemsize)).from_address(address)
+    return np.ndarray(shape, dtype, memory, 0, (dtype.itemsize, leading * dtype.itemsize))
+
+
+@contextmanager
+def fake_gpu(memory_bytes: int = 1 << 28) -> Generator[FakeCublas]:
+    """Let there be devices of a fake driver, and a cuBLAS and a cuDNN for them, until the block ends."""
+    made = FakeCublas()
+    CUBLAS.use(made.library)
+    try:
+        with fake_cudnn() as other, fake_cuda(memory_bytes) as gpu:
+            made.gpu = other.gpu = gpu
+            yield made
+        assert made.handles == {}, "handles end with their contexts"
+    finally:
+        CUBLAS.use(None)

@@ -1,0 +1,53 @@
+"""Programs of rows on a CUDA device: the cases of all families, and wrong labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tazza.device import current_context, device_option
+from tazza.engines.cuda import rows as kernels
+from tazza.engines.cuda.rows import MANY_ROWS, team_of
+from tazza.errors import NumericError
+from tazza.operator import SCHEMAS, Cut, run_op
+from tazza.tensor import CUDAPlace, Tensor
+from tazza.tensor.transfer import to_place
+from tests.check import Case
+from tests.device.cuda_cases import all_cases, run_there, sampled
+
+DEVICE = CUDAPlace(0)
+CASES = [case for case in all_cases("cuda") if SCHEMAS[case.type].formulas is None]
+
+
+@pytest.mark.parametrize("case", sampled(CASES, 5), ids=lambda case: f"{case.type} {case.id}")
+def test_cases_of_families(case: Case) -> None:
+    run_there(case, "cuda")
+
+
+def test_how_many_threads_a_row_gets() -> None:
+    assert team_of(Cut(3, 5)) == 1, "short rows have one each"
+    assert team_of(Cut(3, 64)) == min(kernels.THREADS, 32)
+    assert team_of(Cut(1, 33, 5, 7)) > 1
+    assert team_of(Cut(1, 64, MANY_ROWS)) == 1, "and those that fill the device side by side"
+
+
+@pytest.mark.parametrize(("rows", "classes"), [(3, 5), (2, 300)])
+def test_a_label_that_is_no_class_is_told_where_somebody_waits(rows: int, classes: int) -> None:
+    X = np.random.default_rng(rows).standard_normal((rows, classes)).astype(np.float32)
+    label = np.arange(rows, dtype=np.int32)
+    given = [to_place(Tensor.from_numpy(one), DEVICE) for one in (X, label)]
+    where: dict[str, Any] = {"device": device_option(DEVICE)}
+    wanted = run_op("SoftmaxWithLoss", X, label)
+    for found, expected in zip(run_op("SoftmaxWithLoss", *given, **where), wanted, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+    for wrong in (-1, classes):
+        label[1] = wrong
+        with pytest.raises(NumericError, match="a label that is no class"):
+            run_op("SoftmaxWithLoss", given[0], to_place(Tensor.from_numpy(label), DEVICE), **where)
+        stream = current_context(DEVICE).stream
+        assert stream is not None
+        stream.recover()
+    found = run_op("SoftmaxWithLoss", *given, **where)
+    np.testing.assert_allclose(found[0], wanted[0], rtol=1e-5)
