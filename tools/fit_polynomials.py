@@ -1,4 +1,6 @@
-"""Fit the polynomials of `tazza.codegen.vector`: least squares at Chebyshev nodes, by relative error.
+"""Fit the polynomials of `tazza.codegen.vector` and `tazza.codegen.double`.
+
+Those of float32 by least squares at Chebyshev nodes, by relative error, those of float64 at Chebyshev nodes.
 
 The functions that are fitted are smooth remainders, such as (exp(r) - 1 - r) / r^2, taken by series where the
 difference would cancel. Needs the package mpmath.
@@ -36,9 +38,20 @@ def fit(
     print(f"{name} = ({shown})  # {errors.max():.1e}")
 
 
+def fit_double(name: str, function: Callable[[Any], Any], high: Any, terms: int) -> None:
+    """Print the coefficients, lowest first, in float64 and the largest error that they leave from 0 to `high`."""
+    coefficients, error = mp.chebyfit(function, [mp.mpf("1e-10"), high], terms, error=True)
+    print(f"{name} = ({', '.join(repr(float(one)) for one in reversed(coefficients))})  # {float(error):.1e}")
+
+
 def main() -> None:
     """Fit them all."""
     mp.mp.dps = 60
+    most = ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2
+    fit_double("LOG (64)", lambda z: (mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 1) * 2 / z, most * 1.0001, 7)
+    turned = (mp.pi / 4 * 1.001) ** 2
+    fit_double("SIN (64)", lambda s: (mp.sin(mp.sqrt(s)) / mp.sqrt(s) - 1) / s, turned, 6)
+    fit_double("COS (64)", lambda s: (mp.cos(mp.sqrt(s)) - 1 + s / 2) / s**2, turned, 6)
     half = float(np.log(2) / 2) * 1.01
     fit("EXP", lambda r: (mp.exp(r) - 1 - r) / r**2, lambda r: r**2, -half, half, 4)
     f_low, f_high = 2**-0.5 - 1, 2**0.5 - 1

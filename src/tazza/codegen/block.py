@@ -54,7 +54,14 @@ class Memory:
     nbytes: int
 
 
-Word: TypeAlias = int | Slot | Scratch | Constant | Memory
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The address of what the operator's random generator knows: the state of its twister, or a half pair."""
+
+    half_pair: bool = False
+
+
+Word: TypeAlias = int | Slot | Scratch | Constant | Memory | Drawn
 Check: TypeAlias = Callable[[Operands], Any]
 """Raises the error for what a kernel found wrong with its operands."""
 
@@ -126,6 +133,10 @@ def _value(word: Word, operands: Operands, kept: list[Any]) -> int:
     if isinstance(word, Scratch):
         assert operands.scratch is not None, "the launch said how much it needs"
         return operands.scratch.address + word.offset
+    if isinstance(word, Drawn):
+        generator = operands.random()
+        kept.append(generator)
+        return generator.half_pair_address if word.half_pair else generator.twister_address
     own = isinstance(word, Memory)
     array = np.empty(word.nbytes, np.uint8) if own else np.frombuffer(word.data, np.uint8).copy()
     kept.append(array)
