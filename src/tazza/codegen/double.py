@@ -53,7 +53,10 @@ HALF_PI = (math.pi / 2, 6.123233995736766e-17, -1.4973849048591698e-33)
 
 
 def log(v: Lanes, x: str) -> str:
-    """Add log(m) and e ln(2) for x = 2^e m; log(m) = f - f^2 / 2 + s (f^2 / 2 + R) with f = m - 1, s = f / (f + 2)."""
+    """Add the logarithms of m and 2^e, where x = 2^e m.
+
+    That of m is f - f^2 / 2 + s (f^2 / 2 + R) with f = m - 1, s = f / (f + 2).
+    """
     bits = v.bits_of(x)
     e = v.int_op("ashr", v.int_op("sub", bits, v.whole(ROOT_HALF)), v.whole(52))
     f = v.sub(v.of_bits(v.int_op("sub", bits, v.int_op("shl", e, v.whole(52)))), v.constant(1.0))

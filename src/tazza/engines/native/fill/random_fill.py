@@ -80,7 +80,7 @@ def prepare_gaussian_fill(
 
 
 def _prepare_scaled(row: Scaled) -> Callable[[OpView, Context, Sequence[Spec], Sequence[Spec]], Launch]:
-    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
+    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
         del op, context, inputs
         Y = cast("TensorSpec", outputs[0])
         s = row.scale(Y.shape)
