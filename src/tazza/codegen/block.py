@@ -34,6 +34,14 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
+class Inside:
+    """An address so many bytes within a blob."""
+
+    slot: Slot
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class Scratch:
     """An address within the scratch memory of a launch."""
 
@@ -61,7 +69,7 @@ class Drawn:
     half_pair: bool = False
 
 
-Word: TypeAlias = int | Slot | Scratch | Constant | Memory | Drawn
+Word: TypeAlias = int | Slot | Inside | Scratch | Constant | Memory | Drawn
 Check: TypeAlias = Callable[[Operands], Any]
 """Raises the error for what a kernel found wrong with its operands."""
 
@@ -102,7 +110,7 @@ class BlockLaunch:
         arguments, check = (block.ctypes.data, 0, 0, 0), self.check
         if check is not None:  # it looks at the tensors, so the call is not to read from elsewhere: no `Movable`
             return CheckedCall(self.address, arguments, (block, kept), check=lambda: check(operands))
-        places = [(i, int(block[i])) for i, word in enumerate(self.words) if isinstance(word, Slot)]
+        places = [(i, int(block[i])) for i, word in enumerate(self.words) if isinstance(word, (Slot, Inside))]
         return NativeCall(self.address, arguments, _Bound(block, places, kept))
 
 
@@ -130,6 +138,8 @@ def _value(word: Word, operands: Operands, kept: list[Any]) -> int:
         tensor = word.of(operands)
         kept.append(tensor)
         return tensor.address
+    if isinstance(word, Inside):
+        return _value(word.slot, operands, kept) + word.offset
     if isinstance(word, Scratch):
         assert operands.scratch is not None, "the launch said how much it needs"
         return operands.scratch.address + word.offset
@@ -164,6 +174,11 @@ def accepts_rows(letter: str, spec: Spec) -> bool:
     """Take row-major tensors only; others are reordered first."""
     del letter
     return not isinstance(spec, TensorSpec) or spec.layout == ROW_MAJOR
+
+
+def accepts_rows_or_vendor(letter: str, spec: Spec) -> bool:
+    """See a vendor's layouts, to refuse them to whom they belong; what else lies otherwise is brought into rows."""
+    return accepts_rows(letter, spec) or (isinstance(spec, TensorSpec) and isinstance(spec.layout, Opaque))
 
 
 def accepts_rows_but(overwritten: Collection[str]) -> Callable[[str, Spec], bool]:

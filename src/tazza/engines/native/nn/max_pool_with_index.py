@@ -112,8 +112,8 @@ def _largest(lines: Lines) -> None:
 
             def above(y: str, place: str) -> None:
                 """Take what lies `place` behind the left edge of the row y, if it is in the image."""
-                column = _steps(whole, place, step)
-                fits = lines.let(f"icmp ult {whole.type} {column}, {_full(whole, width)}")
+                column = whole.counted(place, step)
+                fits = lines.let(f"icmp ult {whole.type} {column}, {whole.full(width)}")
                 fits = lines.let(f"and {v.mask} {fits}, {inside}")
                 line = lines.let(f"mul i64 {y}, {width}")
                 here = Vector(lines, v.count, DataType.FLOAT)
@@ -123,7 +123,7 @@ def _largest(lines: Lines) -> None:
                     lines.let(f"load {kind}, ptr {one}") for kind, one in zip((v.type, whole.type), found, strict=True)
                 )
                 more = lines.let(f"and {v.mask} {fits}, {v.compare('ogt', seen, best)}")
-                number = lines.let(f"add {whole.type} {column}, {_full(whole, line)}")
+                number = lines.let(f"add {whole.type} {column}, {whole.full(line)}")
                 lines.do(f"store {v.type} {v.select(more, seen, best)}, ptr {found[0]}")
                 lines.do(f"store {whole.type} {whole.select(more, number, index)}, ptr {found[1]}")
 
@@ -147,21 +147,6 @@ def _largest(lines: Lines) -> None:
         sweep(v, "0", out_width, some)
 
     _each_row(lines, row)
-
-
-def _full(whole: Vector, value: str) -> str:
-    """Return a vector of one int64, cut to 32 bits."""
-    lines = whole.lines
-    short = lines.let(f"trunc i64 {value} to i32")
-    first = lines.let(f"insertelement {whole.type} poison, i32 {short}, i32 0")
-    return lines.let(f"shufflevector {whole.type} {first}, {whole.type} poison, {whole.type} zeroinitializer")
-
-
-def _steps(whole: Vector, first: str, step: str) -> str:
-    """Return first, first + step ..."""
-    numbers = f"<{', '.join(f'i32 {lane}' for lane in range(whole.count))}>"
-    wide = whole.lines.let(f"mul {whole.type} {numbers}, {_full(whole, step)}")
-    return whole.lines.let(f"add {whole.type} {wide}, {_full(whole, first)}")
 
 
 def _back(lines: Lines) -> None:
