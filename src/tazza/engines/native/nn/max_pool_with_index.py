@@ -105,7 +105,7 @@ def _largest(lines: Lines) -> None:
         x = element(lines, X, start)
 
         def some(q: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            lines.do(f"store {v.type} {v.constant(LOWEST)}, ptr {found[0]}")
+            lines.do(f"store {v.type} {v.constant(float(LOWEST))}, ptr {found[0]}")
             lines.do(f"store {whole.type} {whole.constant(-1)}, ptr {found[1]}")
             begin = lines.let(f"sub i64 {lines.let(f'mul i64 {q}, {step}')}, {left}")
             inside = v.all_set if mask is None else mask
