@@ -106,8 +106,11 @@ def _turned(run: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def _rms_prop(g: Any) -> Callable[[], Any]:
-    """Return an update of zeros that goes up: what it leaves is the first step."""
-    return _optimizer("RMSprop", lr=0.001, alpha=0.9, eps=1e-10, momentum=0.5, maximize=True)(torch.zeros_like(g), g)
+    """Return an update of zeros that goes up: what it leaves is the first step.
+
+    PyTorch adds its epsilon behind the root: as much as ours before it would show where gradients are very small.
+    """
+    return _optimizer("RMSprop", lr=0.001, alpha=0.9, eps=1e-20, momentum=0.5, maximize=True)(torch.zeros_like(g), g)
 
 
 @family(FAST)

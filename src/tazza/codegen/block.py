@@ -34,6 +34,14 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
+class Inside:
+    """An address so many bytes within a blob."""
+
+    slot: Slot
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class Scratch:
     """An address within the scratch memory of a launch."""
 
@@ -54,7 +62,14 @@ class Memory:
     nbytes: int
 
 
-Word: TypeAlias = int | Slot | Scratch | Constant | Memory
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The address of what the operator's random generator knows: the state of its twister, or a half pair."""
+
+    half_pair: bool = False
+
+
+Word: TypeAlias = int | Slot | Inside | Scratch | Constant | Memory | Drawn
 Check: TypeAlias = Callable[[Operands], Any]
 """Raises the error for what a kernel found wrong with its operands."""
 
@@ -95,7 +110,7 @@ class BlockLaunch:
         arguments, check = (block.ctypes.data, 0, 0, 0), self.check
         if check is not None:  # it looks at the tensors, so the call is not to read from elsewhere: no `Movable`
             return CheckedCall(self.address, arguments, (block, kept), check=lambda: check(operands))
-        places = [(i, int(block[i])) for i, word in enumerate(self.words) if isinstance(word, Slot)]
+        places = [(i, int(block[i])) for i, word in enumerate(self.words) if isinstance(word, (Slot, Inside))]
         return NativeCall(self.address, arguments, _Bound(block, places, kept))
 
 
@@ -128,9 +143,15 @@ def _value(word: Word, operands: Operands, kept: list[Any]) -> int:
         tensor = word.of(operands)
         kept.append(tensor)
         return tensor.address
+    if isinstance(word, Inside):
+        return _value(word.slot, operands, kept) + word.offset
     if isinstance(word, Scratch):
         assert operands.scratch is not None, "the launch said how much it needs"
         return operands.scratch.address + word.offset
+    if isinstance(word, Drawn):
+        generator = operands.random()
+        kept.append(generator)
+        return generator.half_pair_address if word.half_pair else generator.twister_address
     own = isinstance(word, Memory)
     array = np.empty(word.nbytes, np.uint8) if own else np.frombuffer(word.data, np.uint8).copy()
     kept.append(array)
@@ -158,6 +179,11 @@ def accepts_rows(letter: str, spec: Spec) -> bool:
     """Take row-major tensors only; others are reordered first."""
     del letter
     return not isinstance(spec, TensorSpec) or spec.layout == ROW_MAJOR
+
+
+def accepts_rows_or_vendor(letter: str, spec: Spec) -> bool:
+    """See a vendor's layouts, to refuse them to whom they belong; what else lies otherwise is brought into rows."""
+    return accepts_rows(letter, spec) or (isinstance(spec, TensorSpec) and isinstance(spec.layout, Opaque))
 
 
 def accepts_rows_but(overwritten: Collection[str]) -> Callable[[str, Spec], bool]:

@@ -216,13 +216,18 @@ class Lanes:
 
     def rare(self, mask: str, usual: str, function: str, *operands: str) -> str:
         """Return `usual`, but where the mask is set what libm's `function` gives; costs a branch when none is."""
+        return self.rarely(mask, usual, lambda: self.each(function, *operands))
+
+    def rarely(self, mask: str, usual: str, other: Callable[[], str]) -> str:
+        """Return `usual`, but where the mask is set what `other` writes; costs a branch when it is nowhere."""
         lines = self.lines
         bits = lines.let(f"bitcast {self.mask} {mask} to i{self.count}")
         some = lines.let(f"icmp ne i{self.count} {bits}, 0")
         here, slow, join = lines.block, lines.fresh("rare"), lines.fresh("join")
         lines.do(f"br i1 {some}, label %{slow}, label %{join}, !prof !0")
         lines.label(slow)
-        fixed = self.select(mask, self.each(function, *operands), usual)
+        fixed = self.select(mask, other(), usual)
+        ended = lines.block
         lines.do(f"br label %{join}")
         lines.label(join)
-        return lines.let(f"phi {self.type} [ {usual}, %{here} ], [ {fixed}, %{slow} ]")
+        return lines.let(f"phi {self.type} [ {usual}, %{here} ], [ {fixed}, %{ended} ]")

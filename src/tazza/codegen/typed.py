@@ -70,6 +70,17 @@ class Vector:
         """Return a vector of one value."""
         return self.lanes.constant(value) if self.dtype.is_float else f"splat ({self.scalar} {int(value)})"
 
+    def counted(self, first: str, step: str) -> str:
+        """Return first, first + step, first + 2 step ... of integers, cut from two int64."""
+        numbers = f"<{', '.join(f'{self.scalar} {lane}' for lane in range(self.count))}>"
+        begin, apart = (self.full(one) for one in (first, step))
+        return self.lines.let(f"add {self.type} {begin}, {self.lines.let(f'mul {self.type} {numbers}, {apart}')}")
+
+    def full(self, value: str) -> str:
+        """Return a vector of one integer, cut from an int64."""
+        short = value if self.scalar == "i64" else self.lines.let(f"trunc i64 {value} to {self.scalar}")
+        return _full(self.lines, self.type, self.scalar, short)
+
     # -- memory --------------------------------------------------------------------------------------------------------
 
     def load(self, pointer: str, i: str, mask: str | None, *, ahead_bytes: int = 0) -> str:

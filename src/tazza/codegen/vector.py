@@ -1,11 +1,13 @@
 """The functions of the expression language on vectors: what each becomes in LLVM IR.
 
 Arithmetic is rounded as IEEE says. For float32 exp and its kind are polynomials on a reduced range. Largest errors
-found, against float64 over all magnitudes (tests hold them): pow 0.51 ulp; exp, log, log1p, erf 1.5 ulp; expm1, sin,
-cos, acos, rsqrt 2; asin, atan 2.5; sigmoid 3; tanh 3.5. Infinities, NaN, zeros and denormal numbers give what NumPy
-gives, but for results of sigmoid below the smallest normal number, which become 0. Sines and cosines of arguments above
-2^40, powers of what is not positive, the functions not named here, and all of these functions in float64 are libm's,
-lane by lane.
+found, against float64 over all magnitudes (tests hold them): pow 0.51 ulp; exp, log, log1p 1.5 ulp; erf, expm1, sin,
+cos, acos, rsqrt 2; asin, atan, tan 2.5; sigmoid 3; tanh 3.5. Infinities, NaN, zeros and denormal numbers give what
+NumPy gives, but for results of sigmoid below the smallest normal number, which become 0. Sines and their like of
+arguments above 2^40, powers of what is not positive, the functions not named here, and all of these functions in
+float64 are libm's, lane by lane.
+
+Where the processor has AVX-512, its instructions take exponents apart and put them together, and look up coefficients.
 
 The coefficients come from `tools/fit_polynomials.py`: remainders of the Taylor series, fitted by relative error.
 Source: Muller, Elementary Functions, 3rd edition, chapters 4 and 11 (range reduction after Cody and Waite).
@@ -16,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
+from tazza.codegen import avx512, circle, saturating
 from tazza.codegen.arc import acos, asin, atan
 from tazza.codegen.emit import Lanes
 from tazza.codegen.power import power
@@ -38,6 +41,18 @@ LOG = (
     0.06746592372655869,
 )
 """(log(1 + f) - f + f^2 / 2) / f^3 on sqrt(1/2) <= 1 + f <= sqrt(2); error 8e-10."""
+LOG_WIDE = (
+    0.33333340287208557,
+    -0.2500016391277313,
+    0.19999605417251587,
+    -0.16655294597148895,
+    0.14276233315467834,
+    -0.12727797031402588,
+    0.11700744181871414,
+    -0.0911627858877182,
+    0.03767307102680206,
+)
+"""The same on 3/4 <= 1 + f <= 3/2; error 9e-10."""
 ERF_SMALL = (
     0.12837915122509003,
     -0.37612494826316833,
@@ -57,17 +72,12 @@ ERF_LARGE = (
     -0.00019494692969601601,
 )
 """-log(1 - erf(t)) on 0.92 <= t <= 4; error of erf 2e-9."""
-SIN = (-0.1666666716337204, 0.008333329111337662, -0.00019839295418933034, 2.7179398878937803e-06)
-"""(sin(r) / r - 1) / r^2 in powers of r^2 on |r| <= pi / 4; error 5e-12."""
-COS = (0.04166664555668831, -0.0013887337408959866, 2.443484299874399e-05)
-"""(cos(r) - 1 + r^2 / 2) / r^4 in powers of r^2 on |r| <= pi / 4; error 1e-10."""
-
 LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440e-4
 """ln(2) in two parts; the first has so few bits that its product with an exponent is exact."""
-ROUND_32, ROUND_64 = 1.5 * 2.0**23, 1.5 * 2.0**52
-"""Added to a number, these leave its nearest integer in the low bits; no conversion that NaN could upset."""
-HALF_PI_HIGH, HALF_PI_LOW = math.pi / 2, 6.123233995736766e-17
-LARGEST_ANGLE = 2.0**40
+LN2_SHORT, LN2_REST = 0.693145751953125, 1.428606765330187e-06
+"""The same with a rest above 0, so that infinite exponents do not become NaN."""
+ROUND_32 = 1.5 * 2.0**23
+"""Added to a number, this leaves its nearest integer in the low bits; no conversion that NaN could upset."""
 
 
 def _nearest(v: Lanes, x: str) -> tuple[str, str]:
@@ -82,17 +92,34 @@ def _two_to(v: Lanes, n: str) -> str:
     return v.of_bits(v.int_op("shl", v.int_op("add", n, v.whole(127)), v.whole(23)))
 
 
+def _divided_exp(v: Lanes, x: str) -> tuple[str, str]:
+    """Return n, whole, and r, where x = n ln(2) + r."""
+    shifted = v.fma(x, v.constant(1 / math.log(2)), v.constant(ROUND_32))
+    n = v.sub(shifted, v.constant(ROUND_32))
+    r = v.fma(n, v.constant(-LN2_HIGH), x)
+    return n, v.fma(n, v.constant(-LN2_LOW), r)
+
+
+def _exp_less_1(v: Lanes, r: str) -> str:
+    """Return exp(r) - 1 on |r| <= ln(2) / 2."""
+    return v.fma(v.mul(r, r), v.polynomial(r, EXP), r)
+
+
 def _reduced_exp(v: Lanes, x: str) -> tuple[str, str]:
     """Return q = exp(r) - 1 and the integer n, where x = n ln(2) + r."""
     n, whole = _nearest(v, v.mul(x, v.constant(1 / math.log(2))))
     r = v.fma(n, v.constant(-LN2_HIGH), x)
     r = v.fma(n, v.constant(-LN2_LOW), r)
-    return v.fma(v.mul(r, r), v.polynomial(r, EXP), r), whole
+    return _exp_less_1(v, r), whole
 
 
 def exp(v: Lanes, x: str) -> str:
     """Multiply 1 + q by 2^n in two halves, for denormal results and for n = 128."""
-    q, n = _reduced_exp(v, v.floor_at(v.ceiling(x, 89.0), -104.0))
+    x = v.floor_at(v.ceiling(x, 89.0), -104.0)
+    if avx512.fits(v):
+        n, r = _divided_exp(v, x)
+        return avx512.scaled(v, v.add(_exp_less_1(v, r), v.constant(1.0)), n)
+    q, n = _reduced_exp(v, x)
     half = v.int_op("ashr", n, v.whole(1))
     rest = v.int_op("sub", n, half)
     value = v.mul(v.add(q, v.constant(1.0)), _two_to(v, half))
@@ -109,6 +136,8 @@ def expm1(v: Lanes, x: str) -> str:
 
 def tanh(v: Lanes, x: str) -> str:
     """T / (t + 2) with t = exp(2 |x|) - 1."""
+    if avx512.fits(v):
+        return saturating.tanh(v, x)
     size = v.ceiling(v.intrinsic("fabs", x), 10.0)
     t = expm1(v, v.add(size, size))
     return v.copy_sign(v.div(t, v.add(t, v.constant(2.0))), x)
@@ -117,6 +146,8 @@ def tanh(v: Lanes, x: str) -> str:
 def sigmoid(v: Lanes, x: str) -> str:
     """1 / (1 + exp(-x))."""
     one = v.constant(1.0)
+    if avx512.fits(v):
+        return avx512.reciprocal(v, v.add(one, exp(v, v.ceiling(v.neg(x), 88.0))))
     return v.div(one, v.add(one, UNARY[v.bits]["exp"](v, v.neg(x))))
 
 
@@ -136,10 +167,23 @@ def _log_parts(v: Lanes, x: str) -> tuple[str, str, str]:
 
 def log(v: Lanes, x: str) -> str:
     """The sum of e ln(2) and log1p of f."""
+    if avx512.fits(v):
+        return _wide_log(v, x)
     f, e, rest = _log_parts(v, x)
     value = v.fma(e, v.constant(LN2_LOW), rest)
     value = v.fma(e, v.constant(LN2_HIGH), v.add(value, f))
     return _log_special(v, x, value)
+
+
+def _wide_log(v: Lanes, x: str) -> str:
+    """The same with f in [-1/4, 1/2): NaN, infinity and 0 have the exponents and mantissas that give what they must."""
+    m = avx512.mantissa(v, x)
+    e = v.sub(avx512.exponent(v, x), avx512.exponent(v, m))
+    f = v.sub(m, v.constant(1.0))
+    square = v.mul(f, f)
+    rest = v.fma(square, v.constant(-0.5), v.mul(v.mul(square, f), v.polynomial(f, LOG_WIDE)))
+    rest = v.fma(e, v.constant(LN2_REST), rest)
+    return v.fma(e, v.constant(LN2_SHORT), v.add(rest, f))
 
 
 def _log_special(v: Lanes, x: str, value: str) -> str:
@@ -165,37 +209,12 @@ def log1p(v: Lanes, x: str) -> str:
 
 def erf(v: Lanes, x: str) -> str:
     """X + x P(x^2) near 0, else 1 - exp(-G(|x|))."""
+    if avx512.fits(v):
+        return saturating.erf(v, x)
     size = v.ceiling(v.intrinsic("fabs", x), 4.0)
     near = v.fma(v.polynomial(v.mul(x, x), ERF_SMALL), x, x)
     far = v.sub(v.constant(1.0), exp(v, v.neg(v.polynomial(size, ERF_LARGE))))
     return v.select(v.compare("olt", size, v.constant(0.925)), near, v.copy_sign(far, x))
-
-
-def _circular(quarter_turns: int) -> Callable[[Lanes, str], str]:
-    """Sine (0) or cosine (1): x minus a multiple of pi/2 in float64, then one of two polynomials."""
-
-    def emit(v: Lanes, x: str) -> str:
-        lines, wide = v.lines, Lanes(v.lines, v.count, 64)
-        x64 = lines.let(f"fpext {v.type} {x} to {wide.type}")
-        shifted = wide.add(wide.mul(x64, wide.constant(2 / math.pi)), wide.constant(ROUND_64))
-        n = wide.sub(shifted, wide.constant(ROUND_64))
-        r64 = wide.intrinsic("fma", n, wide.constant(-HALF_PI_HIGH), x64)
-        r64 = wide.intrinsic("fma", n, wide.constant(-HALF_PI_LOW), r64)
-        r = lines.let(f"fptrunc {wide.type} {r64} to {v.type}")
-        turns = v.int_op(
-            "add", lines.let(f"trunc {wide.integer} {wide.bits_of(shifted)} to {v.integer}"), v.whole(quarter_turns)
-        )
-        s = v.mul(r, r)
-        sine = v.fma(v.mul(r, s), v.polynomial(s, SIN), r)
-        cosine = v.fma(v.mul(s, s), v.polynomial(s, COS), v.fma(s, v.constant(-0.5), v.constant(1.0)))
-        odd = lines.let(f"trunc {v.integer} {turns} to {v.mask}")
-        value = v.select(odd, cosine, sine)
-        sign = v.int_op("shl", v.int_op("and", turns, v.whole(2)), v.whole(30))
-        value = v.of_bits(v.int_op("xor", v.bits_of(value), sign))
-        large = v.compare("ogt", v.intrinsic("fabs", x), v.constant(LARGEST_ANGLE))
-        return v.rare(large, value, "cosf" if quarter_turns else "sinf", x)
-
-    return emit
 
 
 def _libm(name: str) -> Callable[..., str]:
@@ -307,8 +326,9 @@ UNARY: dict[int, dict[str, Emit]] = {
         "expm1": expm1,
         "tanh": tanh,
         "erf": erf,
-        "sin": _circular(0),
-        "cos": _circular(1),
+        "sin": circle.sin,
+        "cos": circle.cos,
+        "tan": circle.tan,
         "pow": power,
         "asin": asin,
         "acos": acos,

@@ -41,8 +41,30 @@ class Generator:
     def __init__(self, seed: int | None = None) -> None:
         """Seed with `seed` (0 <= seed < 2**32); None draws a seed from the operating system."""
         self.seed = seed
-        self._state = np.random.RandomState(seed)
-        self._half_pair = np.empty(0, np.float32)
+        self._twister = np.random.MT19937(0)
+        self._state = np.random.RandomState(self._twister)
+        self._state.seed(seed)
+        self._kept = np.zeros(2, np.int32)
+
+    @property
+    def twister_address(self) -> int:
+        """Where the state of the twister lies, for kernels that draw by themselves: 624 words, the position in them."""
+        return int(self._twister.ctypes.state_address)
+
+    @property
+    def half_pair_address(self) -> int:
+        """Where it lies whether the second half of a pair is kept (int32), and that number (float32)."""
+        return int(self._kept.ctypes.data)
+
+    @property
+    def _half_pair(self) -> NDArray[np.float32]:
+        """The second half of a pair, or nothing."""
+        return self._kept[1 : 1 + self._kept[0]].view(np.float32)
+
+    @_half_pair.setter
+    def _half_pair(self, kept: NDArray[np.float32]) -> None:
+        self._kept[0] = kept.size
+        self._kept[1 : 1 + kept.size] = kept.view(np.int32)
 
     def state(self) -> NDArray[np.int32]:
         """Return where it is, as numbers that `restore` takes: it goes on from there, to the last bit.
@@ -70,7 +92,7 @@ class Generator:
             )
         twister = {"key": words[:_WORDS], "pos": int(words[_WORDS])}
         self._state.set_state({"bit_generator": "MT19937", "state": twister, "has_gauss": 0, "gauss": 0.0})
-        self._half_pair = words[_WORDS + 1 :].view(np.float32).copy()
+        self._half_pair = words[_WORDS + 1 :].view(np.float32)
 
     def raw(self, count: int) -> NDArray[np.uint32]:
         """Return the next `count` 32-bit outputs of the twister."""
@@ -88,13 +110,13 @@ class Generator:
 
     def gaussian(self, count: int, mean: float = 0.0, std: float = 1.0) -> NDArray[np.float32]:
         """Return `count` float32 numbers from N(mean, std**2); the second half of a pair is kept for the next call."""
-        kept = self._half_pair
+        kept = self._half_pair.copy()
         pairs = (max(count - kept.size, 0) + 1) // 2
         z = np.empty(kept.size + 2 * pairs, np.float32)
         z[: kept.size] = kept
         for block in _blocks(z[kept.size :]):
             self._pairs(block.reshape(-1, 2))
-        self._half_pair = z[count:].copy()
+        self._half_pair = z[count:]
         z *= np.float32(std)
         z += np.float32(mean)
         return z[:count]

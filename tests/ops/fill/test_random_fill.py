@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tazza.codegen import kernel
+from tazza.codegen.kernel import unavailable
 from tazza.errors import ArgumentError, SchemaError, ShapeError
 from tazza.operator import operator_def, run_op
 from tazza.proto import DeviceOption, NetDef
+from tazza.runtime.native_code import Processor, processor
 from tazza.workspace import Workspace
 from tests.traced import at_most
 
@@ -47,23 +50,54 @@ RECORDED: list[tuple[str, dict[str, Any], int, int]] = [
 
 
 ONE = np.ones(1, np.float32)
+ENGINES = ["reference", *(["native"] if unavailable() is None else [])]
 
 
-def seeded(type: str, output: str, seed: int | None, **arguments: Any) -> Any:
+def seeded(type: str, output: str, seed: int | None, engine: str = "", **arguments: Any) -> Any:
     """Return a fill with a seed in its device option."""
     device = DeviceOption() if seed is None else DeviceOption(random_seed=seed)
-    return operator_def(type, [], [output], device=device, **arguments)
+    return operator_def(type, [], [output], device=device, engine=engine, **arguments)
 
 
-@pytest.mark.parametrize(("type", "args", "seed", "crc"), RECORDED)
-def test_equal_to_caffe2_to_the_last_bit(type: str, args: dict[str, Any], seed: int, crc: int) -> None:
+def drawn(definition: Any, runs: int) -> tuple[list[Any], Any]:
+    """Return what runs of one operator give, by the engine that it names, and the state that they leave."""
     ws = Workspace()
-    ws.create_net(NetDef(name="fill", op=[seeded(type, "y", seed, **args)]))
-    runs: list[bytes] = []
-    for _ in range(3):
-        ws.run_net("fill")
-        runs.append(ws.fetch("y").tobytes())
-    assert zlib.crc32(b"".join(runs)) == crc
+    net = ws.create_net(NetDef(name="fill", op=[definition]))
+    found: list[Any] = []
+    for _ in range(runs):
+        net.run()
+        found.append(np.array(ws.fetch("y")))
+    assert net.explain().rows[0].engine == definition.engine
+    (generator,) = net.generators().values()
+    return found, generator.state()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("type", "args", "seed", "crc"), RECORDED)
+def test_equal_to_caffe2_to_the_last_bit(type: str, args: dict[str, Any], seed: int, crc: int, engine: str) -> None:
+    found, _ = drawn(seeded(type, "y", seed, engine, **args), 3)
+    assert zlib.crc32(b"".join(one.tobytes() for one in found)) == crc
+
+
+@pytest.mark.skipif(len(ENGINES) < 2, reason="nothing can be compiled")
+@pytest.mark.parametrize("type", ["UniformFill", "UniformIntFill", "GaussianFill", "XavierFill", "MSRAFill"])
+@pytest.mark.parametrize("vector_bytes", [64, 32, 16])
+def test_engines_leave_one_state(type: str, vector_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half pairs, ends of the twister's words and of what is drawn at a time lie anywhere; so do narrower vectors."""
+    features = {64: processor().features, 32: "+avx2", 16: ""}[vector_bytes]
+    monkeypatch.setattr(kernel, "processor", lambda: Processor(processor().name, features))
+    for shape in ([0, 3], [1, 3], [7, 89], [5, 499], [3, 1664]):
+        numbers, states = zip(*(drawn(seeded(type, "y", 5, engine, shape=shape), 3) for engine in ENGINES), strict=True)
+        np.testing.assert_array_equal(*numbers)
+        np.testing.assert_array_equal(*states)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-(2**31), 2**31 - 2), (3, 2**31 - 1), (0, 1), (-1, 2**30)])
+def test_remainders_of_any_span(low: int, high: int) -> None:
+    definitions = [seeded("UniformIntFill", "y", 9, engine, shape=[4001], min=low, max=high) for engine in ENGINES]
+    first, *others = (drawn(definition, 1)[0] for definition in definitions)
+    for other in others:
+        np.testing.assert_array_equal(other, first)
 
 
 @pytest.mark.parametrize("type", ["UniformFill", "UniformIntFill", "GaussianFill"])

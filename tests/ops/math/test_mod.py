@@ -16,6 +16,13 @@ Array = NDArray[Any]
 
 X = np.array([[7, -7, 0], [9, -9, 8]], np.int32)
 LARGE = np.array([2**62 + 5, -(2**62)])
+ENDS = np.array([-(2**63), 2**63 - 1, -(2**63) + 1, 2**52, 2**52 - 1, -(2**52), 2**53 + 1, 3 * 2**50 - 1, -1, 0])
+"""About where float64 no longer holds whole numbers, and those of int64 end."""
+
+
+def python_mod(divisor: int) -> Array:
+    """Return what Python says of ENDS, which divides whole numbers of any size."""
+    return np.array([int(x) % divisor for x in ENDS])
 
 
 def follows(divisor: int) -> Array:
@@ -28,6 +35,10 @@ CASES = [
     *(Case("Mod", [X], np.sign(X) * (np.abs(X) % 4), {"divisor": n}, id=f"by {n}") for n in (4, -4)),
     Case("Mod", [LARGE], np.array([5, 0]), {"divisor": 2**40}, id="int64"),
     Case("Mod", [X], X, {"divisor": 2**40}, id="a divisor beyond int32"),
+    *(
+        Case("Mod", [ENDS], python_mod(n), {"divisor": n, "sign_follow_divisor": 1}, id=f"ends by {n}")
+        for n in (1, -7, 2**31 - 1, 2**52 - 1)
+    ),
 ]
 
 

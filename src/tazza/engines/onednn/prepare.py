@@ -20,7 +20,7 @@ from tazza.tensor import ROW_MAJOR, Layout, Opaque, TensorSpec
 from tazza.tensor.expression import Expression
 from tazza.tensor.offer import Offer
 
-Estimate: TypeAlias = Callable[[OpView, dict[str, TensorSpec]], float]
+Estimate: TypeAlias = Callable[[OpView, dict[str, TensorSpec]], "float | None"]
 Translate: TypeAlias = Callable[[OpView, dict[str, TensorSpec]], Answer]
 
 
@@ -46,7 +46,8 @@ def onednn(
       them.
 
     `batch_invariant` is said of what works on each element, or each image, by itself and in one way; see `Kernel`.
-    `estimate_ns` says how long it takes, where other engines' offers are to be compared with it.
+    `estimate_ns` says how long it takes, where other engines' offers are to be compared with it; None where they
+    are not.
     """
 
     def decorate(translate: Translate) -> Translate:
@@ -68,7 +69,8 @@ def onednn(
                 except Unimplemented as error:
                     return Unsupported(error.message)
 
-            return make() if estimate_ns is None else Offer(make, estimate_ns=estimate_ns(op, specs))
+            expected_ns = None if estimate_ns is None else estimate_ns(op, specs)
+            return make() if expected_ns is None else Offer(make, estimate_ns=expected_ns)
 
         for one in schemas:
             launcher(one, engine="onednn", accepts=accepts, batch_invariant=batch_invariant)(

@@ -44,6 +44,10 @@ class Encoding:
         """Whether there is a search for bounds."""
         return self.format.bits < 8
 
+    def searching(self, op: OpView) -> bool:
+        """Whether an operator asks for it."""
+        return self.searches and SEARCH in asked_engines(op.definition.engine)
+
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
@@ -112,7 +116,7 @@ def encodings(type: str, row: Encoding) -> OpSchema:
         if D is None:
             return TensorSpec((*X.dims[:-1], None), DataType.UINT8)
         op.require(D % format.in_byte == 0, f"rows of X have {D} numbers", f"a multiple of {format.in_byte}")
-        if format.mimics or searching(op):
+        if format.mimics or row.searching(op):
             op.require(D > 0 or 0 in X.dims[:-1], "rows of X have no numbers", "the least of none is not known")
         return TensorSpec((*X.dims[:-1], format.width(D)), DataType.UINT8)
 
@@ -121,13 +125,10 @@ def encodings(type: str, row: Encoding) -> OpSchema:
         del op
         return streamed((X,), (Y,), flops=6 * X.size)
 
-    def searching(op: OpView) -> bool:
-        return row.searches and SEARCH in asked_engines(op.definition.engine)
-
     @kernel(made)
     def encode(op: OpView, X: Array, Y: Array) -> None:
         if Y.size:
-            Y[...] = format.encode(X.astype(np.float32), search=searching(op))
+            Y[...] = format.encode(X.astype(np.float32), search=row.searching(op))
 
     return made
 

@@ -69,7 +69,7 @@ def given_values(op: OpView, dtype: DataType) -> Array:
         texts[:] = list(op.values)
         return texts
     if dtype.is_float:
-        return np.array(op.values, dtype.numpy)
+        return np.asarray(op.values, dtype.numpy)
     wide = np.array(op.values, np.int64)
     if dtype is DataType.BOOL:
         return wide != 0

@@ -6,7 +6,8 @@ run. With a seed the numbers are those of Caffe2 to the last bit; without one ev
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -236,29 +237,18 @@ def _fan(op: OpView, Y: TensorSpec, axis: int, name: str) -> TensorSpec:
     return Y
 
 
-def _scale(numerator: float, Y: Array, axis: int) -> float:
-    """Return sqrt(numerator / fan), rounded to float32 as Caffe2 does."""
-    return float(np.sqrt(np.float32(numerator) / np.float32(Y.size // Y.shape[axis])))
+def fill_scale(numerator: float, shape: Sequence[int], axis: int) -> float:
+    """Return sqrt(numerator / fan) for elements over an axis, rounded to float32 as Caffe2 does; 0 without elements."""
+    size = math.prod(shape)
+    return float(np.sqrt(np.float32(numerator) / np.float32(size // shape[axis]))) if size else 0.0
 
 
 def xavier_fill_infer(op: OpView, X: TensorSpec | None) -> TensorSpec:
     return _fan(op, random_fill_infer(op, X), 0, "fan-in")
 
 
-def xavier_fill(random: Generator, Y: Array) -> None:
-    if Y.size > 0:
-        s = _scale(3, Y, 0)
-        fill_drawn(Y, lambda count: random.uniform(count, -s, s))
-
-
 def msra_fill_infer(op: OpView, X: TensorSpec | None) -> TensorSpec:
     return _fan(op, random_fill_infer(op, X), 1, "fan-out")
-
-
-def msra_fill(random: Generator, Y: Array) -> None:
-    if Y.size > 0:
-        s = _scale(2, Y, 1)
-        fill_drawn(Y, lambda count: random.gaussian(count, 0.0, s))
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,8 +258,19 @@ class Scaled:
     doc: str
     source: str
     infer: Callable[[OpView, TensorSpec | None], TensorSpec]
-    compute: Callable[[Generator, Array], None]
+    numerator: float
+    axis: int
+    gaussian: bool
     example: str
+
+    def scale(self, shape: Sequence[int]) -> float:
+        """Return s: where the uniform numbers end, or the standard deviation."""
+        return fill_scale(self.numerator, shape, self.axis)
+
+    def draw(self, random: Generator, Y: Array) -> None:
+        """Fill Y."""
+        s = self.scale(Y.shape)
+        fill_drawn(Y, lambda count: random.gaussian(count, 0.0, s) if self.gaussian else random.uniform(count, -s, s))
 
 
 @family(
@@ -280,7 +281,9 @@ class Scaled:
             Fan-in is the number of elements over the first dimension.""",
             "Glorot, Bengio 2010, formula 16 with fan-in alone; Caffe",
             xavier_fill_infer,
-            xavier_fill,
+            3.0,
+            0,
+            False,
             """
             >>> bool((abs(run("XavierFill", shape=[5, 3])) <= 1).all())
             True
@@ -292,7 +295,9 @@ class Scaled:
             Fan-out is the number of elements over the second dimension.""",
             "He, Zhang, Ren, Sun 2015, formula 14",
             msra_fill_infer,
-            msra_fill,
+            2.0,
+            1,
+            True,
             """
             >>> run("MSRAFill", shape=[5, 3, 2]).shape
             (5, 3, 2)
@@ -317,5 +322,5 @@ def scaled_fills(type: str, row: Scaled) -> OpSchema:
     made.validate(check_shape_args)
     made.infer(row.infer)
     made.cost(random_fill_cost)
-    kernel(made)(row.compute)
+    kernel(made)(row.draw)
     return made

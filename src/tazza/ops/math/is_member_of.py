@@ -7,6 +7,8 @@ import numpy as np
 from tazza.operator import Array, Cost, Effects, OpView, arg, blob, forbidden, kernel, schema
 from tazza.tensor import DataType, TensorSpec
 
+FEW = 16
+"""So many values are compared one by one."""
 MEMBERS = frozenset({DataType.BOOL, DataType.INT32, DataType.INT64, DataType.STRING})
 
 IS_MEMBER_OF = schema(
@@ -51,5 +53,11 @@ def is_member_of(op: OpView, X: Array, Y: Array) -> None:
     members = [value for value in op.value if isinstance(value, int) == numbers]
     if op.dtype is not None and DataType.from_proto(op.dtype) is not DataType.of(X.dtype):
         members = []
-    kept = set(map(bool, members)) if X.dtype == bool else set(members)
-    Y[...] = np.array([x in kept for x in X.ravel().tolist()], bool).reshape(Y.shape)
+    if numbers:
+        kept = np.unique(np.array(members, bool if X.dtype == bool else np.int64))
+        Y[...] = (
+            np.isin(X, kept) if len(kept) > FEW else np.logical_or.reduce([X == one for one in kept], initial=False)
+        )
+    else:
+        texts = set(members)
+        Y[...] = np.array([x in texts for x in X.ravel().tolist()], bool).reshape(Y.shape)

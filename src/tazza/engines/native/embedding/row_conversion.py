@@ -1,4 +1,4 @@
-"""Rows that are kept in few bits as numbers, and numbers as rows of a byte each, whole vectors at a time."""
+"""Rows that are kept in few bits as numbers, and numbers as such rows, whole vectors at a time."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.kernel import threads_for
-from tazza.codegen.loop import lanes_of, load, store, sweep
-from tazza.codegen.rows import FIRST, D, each_row, element, first_lane, row_at
+from tazza.codegen.loop import KINDS, lanes_of, load, narrow, store, sweep, widen
+from tazza.codegen.rows import FIRST, D, each_row, element, first_lane
 from tazza.device import Context
 from tazza.engines.native import SOURCES
 from tazza.engines.native.embedding.codes import Codes, Row
-from tazza.operator import Launch, OpView, Spec, launcher
-from tazza.ops.embedding.row_conversion import Decoding, decodings, encodings
-from tazza.ops.embedding.row_format import EIGHT, LARGEST
+from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.ops.embedding.row_conversion import Decoding, Encoding, decodings, encodings
+from tazza.ops.embedding.row_format import LARGEST, RowFormat
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, TensorSpec
 
@@ -60,43 +60,64 @@ def _register(type: str, row: Decoding) -> None:
         return BlockLaunch(address, (threads, rows, width, 0, Slot("X"), Slot("Y")))
 
 
-def write_encoding(lines: Lines) -> None:
-    """Write for each row its codes, rint((x - low) * 255 / (high - low)), then scale and low."""
+def write_encoding(lines: Lines, format: RowFormat, dtype: DataType) -> None:
+    """Write for each row its codes, rint((x - bias) / scale), then scale and bias."""
     v, width = lanes_of(lines), lines.load_word("%block", D)
     source, target = (lines.load_pointer("%block", FIRST + i) for i in (0, 1))
-    made = lines.let(f"add i64 {width}, {EIGHT.behind}")
+    scalars = DataType.FLOAT if format.exact else DataType.FLOAT16
+    coded = lines.let(f"udiv i64 {width}, {format.in_byte}")
+    made = lines.let(f"add i64 {coded}, {format.behind}")
 
     def row(n: str) -> None:
-        x = row_at(lines, source, n, width)
+        begin = lines.let(f"mul i64 {lines.let(f'mul i64 {n}, {width}')}, {dtype.itemsize}")
+        x = element(lines, source, begin, "i8")
         y = element(lines, target, lines.let(f"mul i64 {n}, {made}"), "i8")
-        low, high = _bounds(v, x, width)
-        spread = v.sub(high, low)
-        inverse = v.div(v.constant(EIGHT.top), v.add(spread, v.constant(float(np.float32(1e-8)))))
+        scale, bias, inverse = _scalars(v, format, *_bounds(v, dtype, x, width))
 
         def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            del carried
-            found = v.intrinsic("rint", v.mul(v.sub(load(v, FLOAT, x, i, mask), low), inverse))
+            found = v.intrinsic("rint", v.mul(v.sub(load(v, dtype, x, i, mask), bias), inverse))
             finite = v.compare("olt", v.intrinsic("fabs", found), v.constant(math.inf))
             code = v.select(finite, found, v.constant(0.0))
             code = v.select(v.compare("olt", code, v.constant(0.0)), v.constant(0.0), code)
-            code = v.select(v.compare("ogt", code, v.constant(EIGHT.top)), v.constant(EIGHT.top), code)
-            _store_bytes(v, code, element(lines, y, i, "i8"), mask)
-            return ()
+            code = v.select(v.compare("ogt", code, v.constant(format.top)), v.constant(format.top), code)
+            at = element(lines, y, lines.let(f"udiv i64 {i}, {format.in_byte}"), "i8")
+            _store_codes(v, code, at, mask, format)
+            return carried
 
         sweep(v, "0", width, some)
-        behind = element(lines, y, width, "i8")
-        for place, value in enumerate((v.div(spread, v.constant(EIGHT.top)), low)):
-            lines.do(f"store float {first_lane(v, value)}, ptr {element(lines, behind, str(place))}, align 1")
+        behind, kind = element(lines, y, coded, "i8"), KINDS[scalars]
+        for place, value in enumerate((scale, bias)):
+            kept = first_lane(v, value)
+            kept = kept if scalars is FLOAT else lines.let(f"fptrunc float {kept} to half")
+            lines.do(f"store {kind} {kept}, ptr {element(lines, behind, str(place), kind)}, align 1")
 
     each_row(lines, row)
 
 
-def _bounds(v: Lanes, x: str, width: str) -> tuple[str, str]:
+def _scalars(v: Lanes, format: RowFormat, low: str, high: str) -> tuple[str, str, str]:
+    """Return scale, bias, and what differences from the bias are multiplied by, as `RowFormat` has them."""
+    one, top = v.constant(1.0), v.constant(format.top)
+    if format.exact:
+        spread = v.sub(high, low)
+        inverse = v.div(top, v.add(spread, v.constant(float(np.float32(1e-8)))))
+        return v.div(spread, top), low, inverse
+    bias = _half(v, low)
+    spread = v.sub(high, bias)
+    scale = _half(v, v.select(v.compare("oeq", spread, v.constant(0.0)), one, v.div(spread, top)))
+    scale = v.select(v.compare("oeq", scale, v.constant(0.0)), one, scale)
+    return scale, bias, v.div(one, scale)
+
+
+def _half(v: Lanes, value: str) -> str:
+    return widen(v, DataType.FLOAT16, narrow(v, DataType.FLOAT16, value))
+
+
+def _bounds(v: Lanes, dtype: DataType, x: str, width: str) -> tuple[str, str]:
     """Return the least and the greatest number of a row, as full vectors; NaN does not count."""
 
     def more(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
         low, high = carried
-        least, most = (load(v, FLOAT, x, i, mask, v.constant(bound)) for bound in (LARGEST, -LARGEST))
+        least, most = (load(v, dtype, x, i, mask, v.constant(bound)) for bound in (LARGEST, -LARGEST))
         return (
             v.select(v.compare("olt", least, low), least, low),
             v.select(v.compare("ogt", most, high), most, high),
@@ -106,28 +127,50 @@ def _bounds(v: Lanes, x: str, width: str) -> tuple[str, str]:
     return v.neg(v.splat(v.largest(v.neg(low)))), v.splat(v.largest(high))
 
 
-def _store_bytes(v: Lanes, value: str, at: str, mask: str | None) -> None:
-    """Write floats between 0 and 255 as bytes."""
-    lines, kind = v.lines, f"<{v.count} x i8>"
+def _store_codes(v: Lanes, value: str, at: str, mask: str | None, format: RowFormat) -> None:
+    """Write floats that are codes, the first of a byte in its lowest bits."""
+    lines, count = v.lines, v.count // format.in_byte
     whole = lines.let(f"fptosi {v.type} {value} to {v.integer}")
-    short = lines.let(f"trunc {v.integer} {whole} to {kind}")
+
+    def every(start: int, kind: str, given: str) -> str:
+        places = ", ".join(f"i32 {start + format.in_byte * lane}" for lane in range(count))
+        full = f"<{v.count} x {kind}>"
+        return lines.let(f"shufflevector {full} {given}, {full} poison, <{count} x i32> <{places}>")
+
+    packed = every(0, "i32", whole)
+    for start in range(1, format.in_byte):
+        shifted = lines.let(f"shl <{count} x i32> {every(start, 'i32', whole)}, splat (i32 {start * format.room})")
+        packed = lines.let(f"or <{count} x i32> {packed}, {shifted}")
+    kind = f"<{count} x i8>"
+    short = lines.let(f"trunc <{count} x i32> {packed} to {kind}")
     if mask is None:
         lines.do(f"store {kind} {short}, ptr {at}, align 1")
         return
-    lines.declare(f"void @llvm.masked.store.v{v.count}i8.p0({kind}, ptr, i32, {v.mask})")
-    lines.do(f"call void @llvm.masked.store.v{v.count}i8.p0({kind} {short}, ptr {at}, i32 1, {v.mask} {mask})")
+    lanes = f"<{count} x i1>"
+    lines.declare(f"void @llvm.masked.store.v{count}i8.p0({kind}, ptr, i32, {lanes})")
+    operands = f"{kind} {short}, ptr {at}, i32 1, {lanes} {every(0, 'i1', mask)}"
+    lines.do(f"call void @llvm.masked.store.v{count}i8.p0({operands})")
 
 
-@launcher(encodings["FloatToFused8BitRowwiseQuantized"], engine="native", accepts=accepts_rows)
-def prepare_encoding(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
-    """Compile the conversion to bytes."""
-    del op, context, outputs
-    X = cast("TensorSpec", inputs[0])
-    rows, width = math.prod(X.shape[:-1]), X.shape[-1]
-    threads = max(1, min(rows, threads_for(thread_count(), X.size, 8, 5)))
-    address = SOURCES.compiled("encoding of bytes", write_encoding)
-    return BlockLaunch(address, (threads, rows, width, 0, Slot("X"), Slot("Y")))
+def _register_encoding(type: str, row: Encoding) -> None:
+    @launcher(encodings[type], engine="native", accepts=accepts_rows)
+    def prepare(  # pyright: ignore[reportUnusedFunction] -- registered
+        op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+    ) -> Launch | Unsupported:
+        """Compile the conversion to this format."""
+        del context, outputs
+        if row.searching(op):
+            return Unsupported("bounds are searched by the reference kernel")
+        X = cast("TensorSpec", inputs[0])
+        rows, width = math.prod(X.shape[:-1]), X.shape[-1]
+        threads = max(1, min(rows, threads_for(thread_count(), X.size, 8, 5)))
+        kind = f"encoding of {row.dtype.label} in {row.format.room} bits{'' if row.format.exact else ', half'}"
+        address = SOURCES.compiled(kind, lambda lines: write_encoding(lines, row.format, row.dtype))
+        return BlockLaunch(address, (threads, rows, width, 0, Slot("X"), Slot("Y")))
 
 
+for _type, _encoding in encodings.rows.items():
+    if not _encoding.format.mimics:
+        _register_encoding(_type, _encoding)
 for _type, _row in decodings.rows.items():
     _register(_type, _row)

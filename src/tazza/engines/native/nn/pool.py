@@ -1,4 +1,6 @@
-"""MaxPoolGradient: every element that equals the maximum of a window gets that window's gradient, as in Caffe2.
+"""Pooling of whole row-major images, and MaxPoolGradient.
+
+Every element that equals the maximum of a window gets that window's gradient, as in Caffe2.
 
 Each element of dX is written once: it asks the windows that cover it, in ascending order, so that the result does not
 depend on threads, nor on the layout. Which windows those are stands in a table per dimension.
@@ -19,18 +21,21 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tazza.codegen.block import BlockLaunch, Constant, Slot, accepts_dense
+from tazza.codegen.block import BlockLaunch, Constant, Slot, accepts_dense, accepts_rows_or_vendor, all_float32
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.image import lies_as
 from tazza.codegen.kernel import threads_for
 from tazza.codegen.loop import count_loop, fold_loop, lanes_below, lanes_of, load, share, store, sweep
-from tazza.codegen.rows import FLOAT, element
+from tazza.codegen.rows import FIRST, FLOAT, D, each_row, element, row_at
 from tazza.device import Context
 from tazza.engines.native import SOURCES
-from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
-from tazza.ops.nn.pool import MAX, clipped_pool_window, pool_gradients, pool_window
+from tazza.engines.native.pointwise import kernel_address
+from tazza.operator import Expression, LaidOut, Launch, OpView, Spec, Unsupported, launcher
+from tazza.ops.nn.pool import MAX, clipped_pool_window, pool_gradients, pool_window, pools
+from tazza.runtime.machine import machine
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, Layout, TensorSpec, channels_last
+from tazza.tensor.offer import Offer
 
 MOST_SPATIAL = 3
 ROWS, WIDTH, UNIT, DEPTH, HEIGHT, OUT_DEPTH, OUT_HEIGHT, OUT_WIDTH, MOST, POINTERS = range(1, 11)
@@ -94,11 +99,45 @@ def prepare_max_pool_gradient(
     dense: Callable[[Sequence[int]], Layout] = (lambda dims: ROW_MAJOR) if last else channels_last
     by_channel = not lies_as(X, ROW_MAJOR) or lies_as(X, dense(X.shape))
     layouts: dict[str, Layout] = {"dX": dense(X.shape) if by_channel else ROW_MAJOR}
+    whole = op.global_pooling and not by_channel and lies_as(Y, ROW_MAJOR) and lies_as(dY, ROW_MAJOR) and not last
     for letter, spec in (("X", X), ("Y", Y), ("dY", dY)):
         wanted = dense(spec.shape) if by_channel else ROW_MAJOR
         if not lies_as(spec, wanted):
             layouts[letter] = wanted
-    return LaidOut(_launch(op, X, by_channel=by_channel), layouts)
+    return LaidOut(_whole_gradient(X) if whole else _launch(op, X, by_channel=by_channel), layouts)
+
+
+def _rows_of(X: TensorSpec) -> tuple[int, int]:
+    """Return how many images of one channel there are, and the elements of one."""
+    return math.prod(X.shape[:2]), math.prod(X.shape[2:])
+
+
+def _whole_gradient(X: TensorSpec) -> Launch:
+    """Where the window is the whole image, a row has one maximum and one gradient."""
+    rows, width = _rows_of(X)
+    kinds = [(FLOAT, True), (FLOAT, False), (FLOAT, False)]
+    address = kernel_address([Expression.parse("where(a0 == a1, a2, 0)")], kinds, [FLOAT], 1)
+    steps = (("X", 4 * width), ("Y", 4), ("dY", 4), ("dX", 4 * width))
+    head = (threads_for(min(thread_count(), max(1, rows)), X.size, 2, 8), rows, width, 1, rows)
+    return BlockLaunch(address, (*head, *(word for letter, step in steps for word in (Slot(letter), step))))
+
+
+def prepare_whole_average(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Offer[Callable[[], Launch]] | Unsupported:
+    """Compile means over whole images; all else is oneDNN's."""
+    del context, outputs
+    X = cast("TensorSpec", inputs[0])
+    if not op.global_pooling or op.order.upper() == "NHWC" or X.layout != ROW_MAJOR or not all_float32(X):
+        return Unsupported("it pools whole row-major images of float32, NCHW")
+
+    def make() -> Launch:
+        rows, width = _rows_of(X)
+        threads = threads_for(min(thread_count(), max(1, rows)), X.size, 1, 4)
+        address = SOURCES.compiled("means of whole images", _means)
+        return BlockLaunch(address, (threads, rows, width, 0, Slot("X"), Slot("Y")))
+
+    return Offer(make, estimate_ns=X.nbytes / machine().memory_bytes_per_ns)
 
 
 def _launch(op: OpView, X: TensorSpec, *, by_channel: bool) -> Launch:
@@ -187,6 +226,24 @@ def _write(lines: Lines, row: WriteRow, *, deep: bool) -> None:
         count_loop(lines, top, bottom, one_row)
 
     count_loop(lines, lines.let(f"udiv i64 {begin}, {some}"), after, one_slice)
+
+
+def _means(lines: Lines) -> None:
+    """Add up each row, in one order whatever the threads."""
+    v, width = lanes_of(lines), lines.load_word("%block", D)
+    X, Y = (lines.load_pointer("%block", FIRST + i) for i in range(2))
+
+    def row(n: str) -> None:
+        x = row_at(lines, X, n, width)
+
+        def more(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+            return (v.add(carried[0], load(v, FLOAT, x, i, mask)),)
+
+        total = v.sum(sweep(v, "0", width, more, (v.constant(0.0),))[0])
+        value = lines.let(f"fdiv float {total}, {lines.let(f'uitofp i64 {width} to float')}")
+        lines.do(f"store float {value}, ptr {element(lines, Y, n)}")
+
+    each_row(lines, row)
 
 
 def _channels(v: Lanes, row: Row) -> None:
@@ -306,6 +363,11 @@ def _word(lines: Lines, index: int) -> str:
     return lines.load_word("%block", index)
 
 
+for _type, _row in pools.rows.items():
+    if _row is not MAX:
+        launcher(pools[_type], engine="native", accepts=accepts_rows_or_vendor, batch_invariant=True)(
+            prepare_whole_average
+        )
 for _type, _row in pool_gradients.rows.items():
     if _row is MAX:
         launcher(pool_gradients[_type], engine="native", accepts=accepts_dense)(prepare_max_pool_gradient)

@@ -13,6 +13,7 @@ from tazza.engines.onednn.prepare import Answer, onednn, wished
 from tazza.engines.onednn.primitive import Attributes, Eltwise, PrimitiveDescriptor, describe
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.nn.lrn import LRN, LRN_GRADIENT
+from tazza.runtime.machine import machine
 from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
 
 KIND = "lrn_across_channels"
@@ -22,6 +23,8 @@ BLOCK = 16
 """How many channels the code of oneDNN for AVX-512 takes at a time."""
 WIDE = 7
 """From this size on a window of the last block reaches too far."""
+PASSES, SCALE_PASSES = 6, 200
+"""What it takes, in passes over a row-major image."""
 LEAST_BETA = 0.25
 """Below, too few digits of scale are left in Y."""
 
@@ -44,7 +47,14 @@ def _obstacle(op: OpView) -> Unsupported | None:
     return None
 
 
-@onednn(LRN, empty="zero", batch_invariant=True)
+def lrn_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
+    """Passes over the image: to bring its channels together and apart too, and for scale with powers of its own."""
+    del op
+    passes = SCALE_PASSES if "scale" in specs else PASSES
+    return passes * specs["X"].nbytes / machine().memory_bytes_per_ns
+
+
+@onednn(LRN, empty="zero", batch_invariant=True, estimate_ns=lrn_ns)
 def lrn(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y from X; scale too where it is asked for."""
     X = specs["X"]

@@ -14,8 +14,11 @@ from tazza.engines.onednn.primitive import PrimitiveDescriptor, describe
 from tazza.engines.onednn.reach import far_steps, many_taps, spatial_dimensions
 from tazza.operator import LaidOut, OpSchema, OpView, Spec, Unsupported
 from tazza.ops.nn.pool import clipped_pool_window, pool_gradients, pool_window, pools
-from tazza.tensor import Layout, TensorSpec
+from tazza.runtime.machine import machine
+from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
 
+WHOLE_PASSES = 3
+"""What means over whole row-major images take, in passes over them."""
 SLOW_ELEMENTS = 1 << 14
 """From here on NumPy is faster than code that takes an element at a time, at 40 ns each."""
 
@@ -107,8 +110,16 @@ def _accepts_gradient(letter: str, spec: Spec) -> bool:
     return letter in ("X", "Y") or accepts_dense(letter, spec)
 
 
+def pool_ns(op: OpView, specs: dict[str, TensorSpec]) -> float | None:
+    """Passes over the image, where the window is all of it and lies row-major: others compute that too."""
+    X = specs["X"]
+    if not op.global_pooling or X.layout != ROW_MAJOR:
+        return None
+    return WHOLE_PASSES * X.nbytes / machine().memory_bytes_per_ns
+
+
 def _register(forward: OpSchema, backward: OpSchema) -> None:
-    onednn(forward, empty="zero", accepts=accepts_narrow, batch_invariant=True)(pool)
+    onednn(forward, empty="zero", accepts=accepts_narrow, batch_invariant=True, estimate_ns=pool_ns)(pool)
     if forward.type.startswith("Average"):
         onednn(backward, empty="zero", accepts=_accepts_gradient)(average_pool_gradient)
 

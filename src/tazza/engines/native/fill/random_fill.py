@@ -1,0 +1,264 @@
+"""Random fills: outputs of the operator's own twister, and what makes numbers of them, in one kernel.
+
+The numbers are those of `tazza.device.Generator` to the last bit, and leave its state as it would. Of a Gaussian
+product that lies so near to the middle between two float32 numbers that the last bit of sine or cosine decides, libm is
+asked. One thread draws, since each output hangs on those before.
+
+Words of the block: threads, twister, half pair, count, Y, scratch, then two parameters as float64.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import numpy as np
+
+from tazza.codegen import double
+from tazza.codegen.block import BlockLaunch, Drawn, Scratch, Slot, float_word
+from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.loop import count_loop, lanes_below, lanes_of, store, sweep
+from tazza.codegen.rows import element, when
+from tazza.codegen.twister import CHUNK, SCRATCH_BYTES, Twister
+from tazza.device import Context
+from tazza.engines.native import SOURCES
+from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.ops.fill.random_fill import GAUSSIAN_FILL, UNIFORM_FILL, UNIFORM_INT_FILL, Scaled, scaled_fills
+from tazza.tensor import DataType, TensorSpec
+
+TWISTER, HALF_PAIR, COUNT, Y, SCRATCH, FIRST, SECOND = range(1, 8)
+FRACTION = 24
+"""Bits of an output that make a number between 0 and 1."""
+NEAR = 4
+"""Units of float64 that a product may lie off the middle between two float32 numbers: more than it can be wrong by."""
+
+
+def _prepared(kind: str, write: Callable[[Lines], None], Y: TensorSpec, first: float, second: float) -> BlockLaunch:
+    address = SOURCES.compiled(f"random fill: {kind}", write)
+    words = (1, Drawn(), Drawn(half_pair=True), Y.size, Slot("Y"), Scratch(), float_word(first), float_word(second))
+    return BlockLaunch(address, words, SCRATCH_BYTES)
+
+
+def _uniform_fill(Y: TensorSpec, low: float, high: float) -> Launch:
+    return _prepared("uniform", _uniform, Y, low, float(np.float32(np.float32(high) - np.float32(low))))
+
+
+def _gaussian_fill(Y: TensorSpec, mean: float, std: float) -> Launch:
+    return _prepared("gaussian", _gaussian, Y, mean, std)
+
+
+@launcher(UNIFORM_FILL, engine="native", accepts=lambda letter, spec: True)
+def prepare_uniform_fill(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch | Unsupported:
+    """Compile UniformFill."""
+    del context, inputs
+    if op.has_input("low"):
+        return Unsupported("a range that is an input is not compiled")
+    return _uniform_fill(cast("TensorSpec", outputs[0]), op.min, op.max)
+
+
+@launcher(UNIFORM_INT_FILL, engine="native", accepts=lambda letter, spec: True)
+def prepare_uniform_int_fill(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch | Unsupported:
+    """Compile UniformIntFill."""
+    del context, inputs
+    if op.has_input("low"):
+        return Unsupported("a range that is an input is not compiled")
+    return _prepared("integers", _integers, cast("TensorSpec", outputs[0]), op.min, op.max - op.min + 1)
+
+
+@launcher(GAUSSIAN_FILL, engine="native", accepts=lambda letter, spec: True)
+def prepare_gaussian_fill(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch | Unsupported:
+    """Compile GaussianFill."""
+    del context, inputs
+    return _gaussian_fill(cast("TensorSpec", outputs[0]), op.mean, op.std)
+
+
+def _prepare_scaled(row: Scaled) -> Callable[[OpView, Context, Sequence[Spec], Sequence[Spec]], Launch]:
+    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+        del op, context, inputs
+        Y = cast("TensorSpec", outputs[0])
+        s = row.scale(Y.shape)
+        return _gaussian_fill(Y, 0.0, s) if row.gaussian else _uniform_fill(Y, -s, s)
+
+    return prepare
+
+
+for _type, _row in scaled_fills.rows.items():
+    launcher(scaled_fills[_type], engine="native", accepts=lambda letter, spec: True)(_prepare_scaled(_row))
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def _chunks(lines: Lines, twister: Twister, count: str, body: Callable[[str, str], None]) -> None:
+    """Draw so many outputs; run `body(how many before, how many)` for those of each chunk."""
+    lines.declare("i64 @llvm.smin.i64(i64, i64)")
+    chunks = lines.let(f"udiv i64 {lines.let(f'add i64 {count}, {CHUNK - 1}')}, {CHUNK}")
+
+    def chunk(c: str) -> None:
+        done = lines.let(f"mul i64 {c}, {CHUNK}")
+        here = lines.let(f"call i64 @llvm.smin.i64(i64 {lines.let(f'sub i64 {count}, {done}')}, i64 {CHUNK})")
+        twister.draw(here)
+        body(done, here)
+
+    count_loop(lines, "0", chunks, chunk)
+    twister.end()
+
+
+def _twister(lines: Lines) -> Twister:
+    return Twister.at(lines, lines.load_pointer("%block", TWISTER), lines.load_pointer("%block", SCRATCH))
+
+
+def _parameter(v: Lanes, word: int) -> str:
+    """Return a vector that is full of a parameter."""
+    at = element(v.lines, "%block", str(word), "double")
+    value = v.lines.let(f"load double, ptr {at}")
+    return v.splat(value if v.bits == 64 else v.lines.let(f"fptrunc double {value} to float"))
+
+
+def _words(v: Lanes, twister: Twister, i: str) -> str:
+    """Return outputs i, i + 1 ..."""
+    return v.lines.let(f"load {v.integer}, ptr {element(v.lines, twister.outputs, i, 'i32')}, align 4")
+
+
+def _each(lines: Lines, number: Callable[[Lanes, str], str]) -> None:
+    """Fill Y with what `number` makes of one output each."""
+    v, twister = lanes_of(lines), _twister(lines)
+    Y_at = lines.load_pointer("%block", Y)
+
+    def chunk(done: str, here: str) -> None:
+        y = element(lines, Y_at, done)
+
+        def body(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+            del carried
+            store(v, DataType.FLOAT, number(v, _words(v, twister, i)), y, i, mask)
+            return ()
+
+        sweep(v, "0", here, body)
+
+    _chunks(lines, twister, lines.load_word("%block", COUNT), chunk)
+
+
+def _uniform(lines: Lines) -> None:
+    """24 bits of an output / 2^24 * (high - low) + low."""
+    low, width = (_parameter(lanes_of(lines), word) for word in (FIRST, SECOND))
+
+    def number(v: Lanes, words: str) -> str:
+        whole = v.lines.let(f"sitofp {v.integer} {v.int_op('and', words, v.whole((1 << FRACTION) - 1))} to {v.type}")
+        return v.add(v.mul(v.mul(whole, v.constant(2.0**-FRACTION)), width), low)
+
+    _each(lines, number)
+
+
+def _integers(lines: Lines) -> None:
+    """Low + output mod span; the quotient in float64 is at most one off."""
+    wide = Lanes(lines, lanes_of(lines).count, 64)
+    low, span = (_parameter(wide, word) for word in (FIRST, SECOND))
+    inverse = wide.div(wide.constant(1.0), span)
+
+    def number(v: Lanes, words: str) -> str:
+        output = lines.let(f"uitofp {v.integer} {words} to {wide.type}")
+        quotient = wide.intrinsic("floor", wide.mul(output, inverse))
+        rest = wide.sub(output, wide.mul(quotient, span))
+        rest = wide.select(wide.compare("olt", rest, wide.constant(0.0)), wide.add(rest, span), rest)
+        rest = wide.select(wide.compare("oge", rest, span), wide.sub(rest, span), rest)
+        return v.of_bits(lines.let(f"fptosi {wide.type} {wide.add(rest, low)} to {v.integer}"))
+
+    _each(lines, number)
+
+
+def _gaussian(lines: Lines) -> None:
+    """The half pair that was kept, then pairs; the second half of a last one that nobody wants is kept."""
+    v, twister = lanes_of(lines), _twister(lines)
+    mean, std = (_parameter(v, word) for word in (FIRST, SECOND))
+    count, kept, first = (
+        lines.load_word("%block", COUNT),
+        lines.load_pointer("%block", HALF_PAIR),
+        lines.load_pointer("%block", Y),
+    )
+    lines.declare("i64 @llvm.smin.i64(i64, i64)")
+    there = lines.let(f"sext i32 {lines.let(f'load i32, ptr {kept}')} to i64")
+    used = lines.let(f"call i64 @llvm.smin.i64(i64 {there}, i64 {count})")
+    half = element(lines, kept, "1")
+
+    def scaled(z: str) -> str:
+        return v.add(v.mul(z, std), mean)
+
+    def take() -> None:
+        z = v.splat(lines.let(f"load float, ptr {half}"))
+        store(v, DataType.FLOAT, scaled(z), first, "0", lanes_below(v, "1"))
+        lines.do(f"store i32 0, ptr {kept}")
+
+    when(lines, lines.let(f"icmp sgt i64 {used}, 0"), take)
+    rest = lines.let(f"sub i64 {count}, {used}")
+    odd = lines.let(f"and i64 {rest}, 1")
+    Y_at = element(lines, first, used)
+
+    def chunk(done: str, here: str) -> None:
+        y = element(lines, Y_at, done)
+        left = lines.let(f"sub i64 {rest}, {done}")
+        wanted = lines.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {here})")
+
+        def body(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+            del carried
+            z = _pairs(v, _words(v, twister, i))
+            store(v, DataType.FLOAT, z, twister.outputs, i, None)
+            store(v, DataType.FLOAT, scaled(z), y, i, mask)
+            return ()
+
+        sweep(v, "0", wanted, body)
+        more = lines.let(f"icmp slt i64 {wanted}, {here}")
+
+        def keep() -> None:
+            value = lines.let(f"load float, ptr {element(lines, twister.outputs, wanted)}")
+            lines.do(f"store float {value}, ptr {half}")
+            lines.do(f"store i32 1, ptr {kept}")
+
+        when(lines, more, keep)
+
+    _chunks(lines, twister, lines.let(f"add i64 {rest}, {odd}"), chunk)
+
+
+def _pairs(v: Lanes, words: str) -> str:
+    """Return the normal numbers of a vector of outputs: r cos(a), r sin(a) of each two of them."""
+    lines, count = v.lines, v.count // 2
+    wide = Lanes(lines, count, 64)
+    whole = v.int_op("and", words, v.whole((1 << FRACTION) - 1))
+
+    def every_other(start: int) -> str:
+        places = ", ".join(f"i32 {start + 2 * lane}" for lane in range(count))
+        half = lines.let(f"shufflevector {v.integer} {whole}, {v.integer} poison, <{count} x i32> <{places}>")
+        return lines.let(f"sitofp <{count} x i32> {half} to {wide.type}")
+
+    def rounded(value: str) -> str:
+        short = lines.let(f"fptrunc {wide.type} {value} to <{count} x float>")
+        return lines.let(f"fpext <{count} x float> {short} to {wide.type}")
+
+    turn = float(np.float32(2 * math.pi)) * 2.0**-FRACTION
+    left = wide.mul(wide.sub(wide.constant(2.0**FRACTION), every_other(1)), wide.constant(2.0**-FRACTION))
+    radius = rounded(wide.intrinsic("sqrt", wide.mul(wide.constant(-2.0), double.log(wide, left))))
+    angle = rounded(wide.mul(every_other(0), wide.constant(turn)))
+    sine, cosine = double.sine_cosine(wide, angle)
+    halves = [
+        lines.let(f"fptrunc {wide.type} {_sure(wide, radius, value, name, angle)} to <{count} x float>")
+        for name, value in (("cos", cosine), ("sin", sine))
+    ]
+    order = ", ".join(f"i32 {lane}, i32 {count + lane}" for lane in range(count))
+    return lines.let(
+        f"shufflevector <{count} x float> {halves[0]}, <{count} x float> {halves[1]}, <{v.count} x i32> <{order}>"
+    )
+
+
+def _sure(v: Lanes, radius: str, value: str, name: str, angle: str) -> str:
+    """Return radius * value; where float32 could round it either way, with the value of libm's function."""
+    product = v.mul(radius, value)
+    beyond = v.int_op("add", v.bits_of(product), v.whole(NEAR - (1 << 28)))
+    off = v.int_op("and", beyond, v.whole((1 << 29) - 1))
+    unsure = v.lines.let(f"icmp ule {v.integer} {off}, {v.whole(2 * NEAR)}")
+    return v.rarely(unsure, product, lambda: v.mul(radius, v.each(name, angle)))

@@ -1,0 +1,1 @@
+"""Kernels of pointwise operators that no formula says."""

@@ -1,0 +1,80 @@
+"""Mod, by quotients in float64: up to 2^52 they are at most one off, and what is larger is divided as it is.
+
+Words of the block: threads, elements, the size of the divisor as int64 and as float64, X, Y.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import cast
+
+from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, float_word
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import lane_count, threads_for
+from tazza.codegen.loop import share, sweep
+from tazza.codegen.typed import Vector
+from tazza.device import Context
+from tazza.engines.native import SOURCES
+from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.ops.math.mod import MOD
+from tazza.runtime.threads import thread_count
+from tazza.tensor import DataType, TensorSpec
+
+EXACT = 2**52
+"""Smaller whole numbers are exact in float64, and so are their quotients but for the last unit."""
+FLOPS = 20
+
+
+@launcher(MOD, engine="native", accepts=accepts_rows, batch_invariant=True)
+def prepare_mod(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
+    """Compile Mod of this divisor."""
+    del context, outputs
+    X = cast("TensorSpec", inputs[0])
+    divisor = int(op.divisor)
+    if abs(divisor) >= EXACT:
+        return Unsupported(f"divisor = {divisor}: it computes with those below 2^52")
+    threads = threads_for(thread_count(), X.size, FLOPS, 2 * X.dtype.itemsize)
+    sign = 0 if not op.sign_follow_divisor else 1 if divisor > 0 else -1
+    write = partial(_write, dtype=X.dtype, sign=sign)
+    address = SOURCES.compiled(f"mod of {X.dtype.label}, sign {sign}", write)
+    words = (threads, X.size, abs(divisor), float_word(float(abs(divisor))), Slot("X"), Slot("Y"))
+    return BlockLaunch(address, words)
+
+
+def _write(lines: Lines, *, dtype: DataType, sign: int) -> None:
+    """Y = what is left of |X|, with the sign of X, or (1, -1) that of the divisor."""
+    count = lane_count(64)
+    given, whole, wide = (Vector(lines, count, kind) for kind in (dtype, DataType.INT64, DataType.DOUBLE))
+    X, Y = (lines.load_pointer("%block", word) for word in (4, 5))
+    divisor = whole.full(lines.load_word("%block", 2))
+    near = wide.lanes.splat(lines.let(f"load double, ptr {lines.let('getelementptr i64, ptr %block, i64 3')}"))
+    inverse = wide.lanes.div(wide.constant(1.0), near)
+    zero = whole.constant(0)
+
+    def op(name: str, a: str, b: str) -> str:
+        return lines.let(f"{name} {whole.type} {a}, {b}")
+
+    def left(size: str) -> str:
+        """Return size mod divisor for 0 <= size < 2^52."""
+        quotient = wide.lanes.intrinsic("floor", wide.lanes.mul(whole.converted(size, DataType.DOUBLE), inverse))
+        rest = op("sub", size, op("mul", wide.converted(quotient, DataType.INT64), divisor))
+        rest = whole.select(op("icmp slt", rest, zero), op("add", rest, divisor), rest)
+        return whole.select(op("icmp sge", rest, divisor), op("sub", rest, divisor), rest)
+
+    def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+        x = given.converted(given.load(X, i, mask), DataType.INT64)
+        below = op("icmp slt", x, zero)
+        size = whole.select(below, op("sub", zero, x), x)
+        usual = wide.lanes.of_bits(left(size))
+        large = op("icmp uge", size, whole.constant(EXACT))
+        rest = wide.lanes.rarely(large, usual, lambda: wide.lanes.of_bits(op("urem", size, divisor)))
+        rest = wide.lanes.bits_of(rest)
+        rest = whole.select(below, op("sub", zero, rest), rest)
+        if sign:
+            other = op("icmp slt" if sign > 0 else "icmp sgt", rest, zero)
+            rest = whole.select(other, op("add" if sign > 0 else "sub", rest, divisor), rest)
+        given.store(whole.converted(rest, dtype), Y, i, mask)
+        return carried
+
+    sweep(given, *share(lines, lines.load_word("%block", 1), count), some)

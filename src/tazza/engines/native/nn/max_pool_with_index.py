@@ -1,0 +1,195 @@
+"""MaxPoolWithIndex and its gradient, of float32 images: channels are shared by the threads.
+
+Letters: N images, C channels, H and W of the image, h and w of Y, kH and kW of the window, which goes down by sH and to
+the right by sW and begins `top` above and `left` beside the image. Words of the block: threads, N * C, H, W, h, w, kH,
+kW, sH, sW, top, left; then the addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, all_float32
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import threads_for
+from tazza.codegen.loop import count_loop, lanes_of, share, store, sweep
+from tazza.codegen.rows import FLOAT, element, when
+from tazza.codegen.typed import Vector
+from tazza.device import Context
+from tazza.engines.native import SOURCES
+from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.ops.nn.max_pool_with_index import MAX_POOL_WITH_INDEX, MAX_POOL_WITH_INDEX_GRADIENT
+from tazza.ops.nn.pool import clipped_pool_window, pool_window
+from tazza.ops.nn.window import LOWEST
+from tazza.runtime.threads import thread_count
+from tazza.tensor import DataType, TensorSpec
+
+PLANES, H, W, OUT_H, OUT_W, KERNEL_H, KERNEL_W, STEP_H, STEP_W, TOP, LEFT, ADDRESSES = range(1, 13)
+BYTES, FLOPS = 24, 8
+"""What an element of Y moves, and takes for each element of its window."""
+
+
+def _words(op: OpView, X: TensorSpec, flops: int) -> list[int]:
+    """Return the head of the block."""
+    out = cast("tuple[int, int]", pool_window(op, X.shape)[1])
+    window = clipped_pool_window(op, X.shape)
+    N, C, height, width = X.shape
+    threads = threads_for(thread_count(), N * C * out[0] * out[1], flops * window.size, BYTES)
+    return [max(1, min(threads, N * C)), N * C, height, width, *out, *window.kernel, *window.stride, *window.head]
+
+
+@launcher(MAX_POOL_WITH_INDEX, engine="native", accepts=accepts_rows)
+def prepare_max_pool_with_index(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch | Unsupported:
+    """Compile MaxPoolWithIndex."""
+    del context, outputs
+    if not all_float32(*inputs):
+        return Unsupported(f"it computes in float32, not {inputs[0]}")
+    words = _words(op, cast("TensorSpec", inputs[0]), FLOPS)
+    address = SOURCES.compiled("max pool with index", _largest)
+    return BlockLaunch(address, (*words, Slot("X"), Slot("Y"), Slot("Index")))
+
+
+@launcher(MAX_POOL_WITH_INDEX_GRADIENT, engine="native", accepts=accepts_rows)
+def prepare_max_pool_with_index_gradient(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch | Unsupported:
+    """Compile its gradient."""
+    del context
+    if not all_float32(*inputs[:2]):
+        return Unsupported(f"it computes in float32, not {inputs[0]}")
+    words = _words(op, cast("TensorSpec", outputs[0]), FLOPS)
+    address = SOURCES.compiled("max pool with index gradient", _back)
+    return BlockLaunch(address, (*words, Slot("dY"), Slot("Index"), Slot("dX")))
+
+
+def _each_row(lines: Lines, row: Callable[[str, str, str], None], before: Callable[[str], None] | None = None) -> None:
+    """Run `row(channel, p, first row of the window)` for the rows of Y of each channel of this thread."""
+    first, last = share(lines, lines.load_word("%block", PLANES))
+
+    def channel(n: str) -> None:
+        if before is not None:
+            before(n)
+
+        def one(p: str) -> None:
+            down = lines.let(f"mul i64 {p}, {lines.load_word('%block', STEP_H)}")
+            row(n, p, lines.let(f"sub i64 {down}, {lines.load_word('%block', TOP)}"))
+
+        count_loop(lines, "0", lines.load_word("%block", OUT_H), one)
+
+    count_loop(lines, first, last, channel)
+
+
+def _plane(lines: Lines, n: str, height: int, width: int) -> tuple[str, str]:
+    """Return how many elements a channel has, and where channel n begins."""
+    size = lines.let(f"mul i64 {lines.load_word('%block', height)}, {lines.load_word('%block', width)}")
+    return size, lines.let(f"mul i64 {n}, {size}")
+
+
+def _largest(lines: Lines) -> None:
+    """Take rows of Y in vectors; of each window, element by element, what is above all before."""
+    v, whole = lanes_of(lines), Vector(lines, lanes_of(lines).count, DataType.INT32)
+    X, Y, Index = (lines.load_pointer("%block", ADDRESSES + i) for i in range(3))
+    width, out_width, kernel_width, step, left = (
+        lines.load_word("%block", word) for word in (W, OUT_W, KERNEL_W, STEP_W, LEFT)
+    )
+    step_bytes = lines.let(f"mul i64 {step}, 4")
+    found = [lines.let(f"alloca {kind}") for kind in (v.type, whole.type)]
+
+    def row(n: str, p: str, top: str) -> None:
+        _, start = _plane(lines, n, H, W)
+        _, out_start = _plane(lines, n, OUT_H, OUT_W)
+        at = lines.let(f"add i64 {out_start}, {lines.let(f'mul i64 {p}, {out_width}')}")
+        x = element(lines, X, start)
+
+        def some(q: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+            lines.do(f"store {v.type} {v.constant(float(LOWEST))}, ptr {found[0]}")
+            lines.do(f"store {whole.type} {whole.constant(-1)}, ptr {found[1]}")
+            begin = lines.let(f"sub i64 {lines.let(f'mul i64 {q}, {step}')}, {left}")
+            inside = v.all_set if mask is None else mask
+
+            def above(y: str, place: str) -> None:
+                """Take what lies `place` behind the left edge of the row y, if it is in the image."""
+                column = whole.counted(place, step)
+                fits = lines.let(f"icmp ult {whole.type} {column}, {whole.full(width)}")
+                fits = lines.let(f"and {v.mask} {fits}, {inside}")
+                line = lines.let(f"mul i64 {y}, {width}")
+                here = Vector(lines, v.count, DataType.FLOAT)
+                source = element(lines, x, lines.let(f"add i64 {line}, {place}"))
+                seen = here.gather(source, "0", step_bytes, fits)
+                best, index = (
+                    lines.let(f"load {kind}, ptr {one}") for kind, one in zip((v.type, whole.type), found, strict=True)
+                )
+                more = lines.let(f"and {v.mask} {fits}, {v.compare('ogt', seen, best)}")
+                number = lines.let(f"add {whole.type} {column}, {whole.full(line)}")
+                lines.do(f"store {v.type} {v.select(more, seen, best)}, ptr {found[0]}")
+                lines.do(f"store {whole.type} {whole.select(more, number, index)}, ptr {found[1]}")
+
+            def line(i: str) -> None:
+                y = lines.let(f"add i64 {top}, {i}")
+                there = lines.let(f"icmp ult i64 {y}, {lines.load_word('%block', H)}")
+
+                def across() -> None:
+                    count_loop(lines, "0", kernel_width, lambda j: above(y, lines.let(f"add i64 {begin}, {j}")))
+
+                when(lines, there, across)
+
+            count_loop(lines, "0", lines.load_word("%block", KERNEL_H), line)
+            best, index = (
+                lines.let(f"load {kind}, ptr {one}") for kind, one in zip((v.type, whole.type), found, strict=True)
+            )
+            store(v, FLOAT, best, element(lines, Y, at), q, mask)
+            whole.store(index, element(lines, Index, at, "i32"), q, mask)
+            return carried
+
+        sweep(v, "0", out_width, some)
+
+    _each_row(lines, row)
+
+
+def _back(lines: Lines) -> None:
+    """Fill a channel of dX with zeros, then add each element of dY where its index lies in its window."""
+    v = lanes_of(lines)
+    dY, Index, dX = (lines.load_pointer("%block", ADDRESSES + i) for i in range(3))
+    width, out_width, step, left = (lines.load_word("%block", word) for word in (W, OUT_W, STEP_W, LEFT))
+    short_width = lines.let(f"trunc i64 {lines.let(f'call i64 @llvm.smax.i64(i64 {width}, i64 1)')} to i32")
+    lines.declare("i64 @llvm.smax.i64(i64, i64)")
+    nowhere = lines.let("alloca float")
+
+    def clear(n: str) -> None:
+        size, start = _plane(lines, n, H, W)
+        dx = element(lines, dX, start)
+
+        def zeros(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+            store(v, FLOAT, v.constant(0.0), dx, i, mask)
+            return carried
+
+        sweep(v, "0", size, zeros)
+
+    def row(n: str, p: str, top: str) -> None:
+        size, start = _plane(lines, n, H, W)
+        _, out_start = _plane(lines, n, OUT_H, OUT_W)
+        at = lines.let(f"add i64 {out_start}, {lines.let(f'mul i64 {p}, {out_width}')}")
+        dx, dy, index = element(lines, dX, start), element(lines, dY, at), element(lines, Index, at, "i32")
+
+        def one(q: str) -> None:
+            place = lines.let(f"load i32, ptr {element(lines, index, q, 'i32')}")
+            y = lines.let(f"udiv i32 {place}, {short_width}")
+            x = lines.let(f"sub i32 {place}, {lines.let(f'mul i32 {y}, {short_width}')}")
+            begin = lines.let(f"sub i64 {lines.let(f'mul i64 {q}, {step}')}, {left}")
+            inside = lines.let(f"icmp ult i64 {lines.let(f'zext i32 {place} to i64')}, {size}")
+            for found, first, extent in ((y, top, KERNEL_H), (x, begin, KERNEL_W)):
+                off = lines.let(f"sub i64 {lines.let(f'zext i32 {found} to i64')}, {first}")
+                fits = lines.let(f"icmp ult i64 {off}, {lines.load_word('%block', extent)}")
+                inside = lines.let(f"and i1 {inside}, {fits}")
+            there = element(lines, dx, lines.let(f"zext i32 {place} to i64"))
+            target = lines.let(f"select i1 {inside}, ptr {there}, ptr {nowhere}")
+            given = lines.let(f"load float, ptr {element(lines, dy, q)}")
+            total = lines.let(f"fadd float {lines.let(f'load float, ptr {target}')}, {given}")
+            lines.do(f"store float {total}, ptr {target}")
+
+        count_loop(lines, "0", out_width, one)
+
+    _each_row(lines, row, clear)

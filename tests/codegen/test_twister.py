@@ -1,0 +1,46 @@
+"""The twister of compiled kernels: NumPy's outputs, wherever it stands, and the state that it leaves."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import OWN, unavailable
+from tazza.codegen.loop import count_loop
+from tazza.codegen.rows import element
+from tazza.codegen.twister import CHUNK, SCRATCH_BYTES, Twister
+from tazza.device import Generator
+
+pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
+
+
+def outputs(generator: Generator, count: int) -> np.ndarray:
+    """Draw outputs by a kernel."""
+
+    def work(lines: Lines) -> None:
+        state, scratch, target = (lines.load_pointer("%block", i) for i in (1, 2, 3))
+        wanted = lines.load_word("%block", 4)
+        twister = Twister.at(lines, state, scratch)
+        twister.draw(wanted)
+
+        def one(i: str) -> None:
+            value = lines.let(f"load i32, ptr {element(lines, twister.outputs, i, 'i32')}")
+            lines.do(f"store i32 {value}, ptr {element(lines, target, i, 'i32')}")
+
+        count_loop(lines, "0", wanted, one)
+        twister.end()
+
+    found, scratch = np.zeros(count, np.uint32), np.zeros(SCRATCH_BYTES, np.uint8)
+    block = np.array([1, generator.twister_address, scratch.ctypes.data, found.ctypes.data, count], np.int64)
+    ctypes.CFUNCTYPE(*[ctypes.c_int64] * 5)(OWN.compiled("twister", work))(block.ctypes.data, 0, 0, 0)
+    return found
+
+
+def test_outputs_in_pieces() -> None:
+    here, there = Generator(7), Generator(7)
+    for count in (1, 0, 623, 1, 624, 5, CHUNK, 17, 1243):
+        np.testing.assert_array_equal(outputs(here, count), there.raw(count))
+        np.testing.assert_array_equal(here.state(), there.state())
