@@ -15,7 +15,9 @@ import typer
 from typer.core import TyperGroup
 
 from tazza.cli import STATUS_OF_SIGNAL
+from tazza.cli.image_commands import predict, quantize
 from tazza.cli.interruption import Interrupted, raised_signals
+from tazza.cli.options import Device, InitNet, Inputs, Trust
 from tazza.errors import TazzaError
 
 INTERRUPTED = STATUS_OF_SIGNAL + signal.SIGINT
@@ -33,7 +35,9 @@ class Commands(TyperGroup):
         except TazzaError as error:
             if ctx.params.get("debug"):
                 raise
-            print(f"error: {error}", file=sys.stderr)
+            from tazza.cli.console import make_console, print_error
+
+            print_error(make_console(stderr=True), str(error))
             raise typer.Exit(1) from error
         except KeyboardInterrupt as error:
             print("interrupted", file=sys.stderr)
@@ -48,16 +52,6 @@ class Trainings(TyperGroup):
         program = bool(args) and args[0].endswith(".py")
         return super().resolve_command(ctx, ["program", *args] if program else args)
 
-
-Inputs = Annotated[
-    list[str] | None,
-    typer.Option("--input", help="NAME of a blob that is an input, where the files do not tell; may be repeated"),
-]
-Device = Annotated[str | None, typer.Option(help="cpu: run a net there that was saved for another device")]
-Trust = Annotated[
-    bool,
-    typer.Option("--trust", help="let the nets read and write files and databases: for models that you know"),
-]
 
 app = typer.Typer(
     cls=Commands,
@@ -234,38 +228,13 @@ def train_program(
     train_task(program, given, folder, resume=resume, overwrite=overwrite)
 
 
-@app.command()
-def predict(
-    model: Annotated[
-        Path, typer.Argument(help="predictor minidb, predict net, or folder with init_net.pb and predict_net.pb")
-    ],
-    inputs: Annotated[list[Path], typer.Argument(help="images (.png, .jpg ...), arrays (.npy), or IDX files")],
-    init_net: Annotated[
-        Path | None, typer.Option(help="net that makes the parameters. [default: init_net.pb beside MODEL]")
-    ] = None,
-    top: Annotated[int, typer.Option(help="classes to print", min=1)] = 3,
-    scale: Annotated[float, typer.Option(help="what bytes are multiplied by")] = 1 / 256,
-    size: Annotated[int | None, typer.Option(help="scale images to this height and width", min=1)] = None,
-    invert: Annotated[bool, typer.Option("--invert", help="make black white, for dark ink on a light ground")] = False,
-    input: Inputs = None,
-    device: Device = None,
-    trust: Trust = False,
-) -> None:
-    """Print the most probable classes of images."""
-    from tazza.cli.model_files import Loading, find_model
-    from tazza.cli.predict import predict as run
-    from tazza.interop.pictures import Pixels
-
-    files = find_model(model, init_net, Loading(() if input is None else input, device, trust))
-    run(files, inputs, top=top, pixels=Pixels(scale, size, invert))
+app.command()(predict)
 
 
 @app.command()
 def show(
     net: Annotated[Path | None, typer.Argument(help="a net (.pb, .pbtxt) or a predictor minidb")] = None,
-    init_net: Annotated[
-        Path | None, typer.Option(help="net that makes the parameters. [default: init_net.pb beside predict_net.pb]")
-    ] = None,
+    init_net: InitNet = None,
     shape: Annotated[
         list[str] | None, typer.Option(help="NAME=1,1,28,28 of an input (float32, or NAME:uint8=...); may be repeated")
     ] = None,
@@ -311,9 +280,7 @@ def profile(
     net: Annotated[
         str, typer.Argument(help="predictor minidb, predict net, folder with both nets, or a name such as resnet50")
     ],
-    init_net: Annotated[
-        Path | None, typer.Option(help="net that makes the parameters. [default: init_net.pb beside NET]")
-    ] = None,
+    init_net: InitNet = None,
     shape: Annotated[
         list[str] | None, typer.Option(help="NAME=1,1,28,28 of an input (float32, or NAME:uint8=...); may be repeated")
     ] = None,
@@ -340,53 +307,7 @@ def profile(
     run(request, runs=runs, top=top, trace=trace, picture=picture)
 
 
-@app.command()
-def quantize(
-    model: Annotated[
-        Path, typer.Argument(help="predictor minidb, predict net, or folder with init_net.pb and predict_net.pb")
-    ],
-    data: Annotated[
-        Path,
-        typer.Option(
-            help="images to calibrate with: an LMDB, a minidb, a folder with IDX files or pictures, or one such file"
-        ),
-    ],
-    init_net: Annotated[
-        Path | None, typer.Option(help="net that makes the parameters. [default: init_net.pb beside MODEL]")
-    ] = None,
-    method: Annotated[str, typer.Option(help="min-max, percentile or entropy: how ranges are found")] = "min-max",
-    weights: Annotated[str, typer.Option(help="scales of filters: one a channel, or one a tensor")] = "channel",
-    keep: Annotated[
-        list[str] | None, typer.Option(help="NAME of an output whose operator stays float32; may be repeated")
-    ] = None,
-    least_db: Annotated[
-        float | None, typer.Option(help="keep the worst layers float32 until outputs have so much signal to error")
-    ] = None,
-    compare: Annotated[bool, typer.Option("--compare", help="tell what each layer loses, with a picture")] = False,
-    top: Annotated[int, typer.Option(help="layers to print", min=1)] = 20,
-    images: Annotated[int, typer.Option(help="images to take", min=1)] = 256,
-    batch_size: Annotated[int, typer.Option(help="images in a batch", min=1)] = 32,
-    scale: Annotated[float, typer.Option(help="what bytes are multiplied by")] = 1 / 256,
-    size: Annotated[int | None, typer.Option(help="scale pictures to this height and width", min=1)] = None,
-    invert: Annotated[bool, typer.Option("--invert", help="make black white, for dark ink on a light ground")] = False,
-    out: Annotated[Path, typer.Option(help="folder for both nets, table and picture")] = Path("out/int8"),
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the nets that are in --out")] = False,
-    input: Inputs = None,
-    trust: Trust = False,
-) -> None:
-    """Make a net of bytes out of a float32 net, and tell what stays float32 and why.
-
-    Into --out go init_net.pb and predict_net.pb, with --compare or --least-db a table (comparison.csv) and a picture
-    (comparison.png) of what each layer loses. Compared is on the images that were calibrated with.
-    """
-    from tazza.cli.model_files import Loading, find_model
-    from tazza.cli.quantize import Data, Wish
-    from tazza.cli.quantize import quantize as run
-    from tazza.interop.pictures import Pixels
-
-    files = find_model(model, init_net, Loading(() if input is None else input, None, trust))
-    wish = Wish(method, weights, () if keep is None else keep, least_db, compare, top)
-    run(files, Data(data, images, batch_size, Pixels(scale, size, invert)), wish, out, overwrite=overwrite)
+app.command()(quantize)
 
 
 @app.command()
