@@ -57,7 +57,7 @@ app = typer.Typer(
     cls=Commands,
     help="Train, run and look at nets in the Caffe2 format.",
     no_args_is_help=True,
-    add_completion=False,
+    rich_markup_mode="markdown",  # not "rich", which takes `[default: ...]` for a style and leaves it out
     pretty_exceptions_enable=False,
 )
 train = typer.Typer(

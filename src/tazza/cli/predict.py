@@ -59,7 +59,11 @@ def predict(model: ModelFiles, inputs: Sequence[Path], wish: Wish) -> int:
     Raises:
         TazzaError: the model, a folder or an option is wrong; nothing is printed then.
     """
-    results = make_results(wish.format, make_console())
+    console = make_console()
+    results = make_results(wish.format, console)
+    told_on = make_console(stderr=True)
+    if console.is_terminal and told_on.is_terminal:
+        told_on = console  # a bar on the same screen has to know of lines
     files = list(_files(inputs))
     with model.load(outputs=None if wish.output is None else [wish.output]) as predictor:
         chosen = choose_preprocessing(wish.images, model, image_needs(predictor))
@@ -69,13 +73,13 @@ def predict(model: ModelFiles, inputs: Sequence[Path], wish: Wish) -> int:
         )
         if wish.save:
             _save(model, chosen.prepare, wish.labels)
-        with Counted(make_console(stderr=True), "images", len(files)) as told:
-            if chosen.file is not None:
+        with Counted(told_on, "images", len(files)) as told:
+            if chosen.file is not None and told_on.is_terminal:
                 told.note(f"pictures as {chosen.file} says")
             run = _Run(model, predictor, chosen, wish, labels, results, pictures, told)
             run.all(files)
         results.end()
-        return run.end(len(files))
+        return run.end()
 
 
 def _files(inputs: Sequence[Path]) -> Iterator[Path]:
@@ -121,7 +125,7 @@ def _save(model: ModelFiles, prepare: Preprocessing, labels: Path | None) -> Non
 
 @dataclass(slots=True)
 class _Run:
-    """A walk over all images; `failures` counts what went wrong, `hints` are those that were given."""
+    """A walk over all images; `taken` counts them, `failures` what went wrong; `hints` are those that were given."""
 
     model: ModelFiles
     predictor: Predictor
@@ -131,6 +135,7 @@ class _Run:
     results: Results
     pictures: PictureFolder | None
     told: Counted
+    taken: int = 0
     failures: int = 0
     hints: set[str] = field(default_factory=set[str])
 
@@ -144,13 +149,12 @@ class _Run:
                 if len(batch) == self.wish.batch_size or len(batch) * pair[1].nbytes > BATCH_BYTES:
                     self._batch(batch)
                     batch = []
-            if batch:
-                self._batch(batch)
+            self._batch(batch)
 
-    def end(self, files: int) -> int:
+    def end(self) -> int:
         """Tell how many images failed, and return the exit status."""
-        if self.failures and files > 1:
-            print_text(make_console(stderr=True), f"{self.failures} of the images failed")
+        if self.failures and self.taken > 1:
+            print_text(make_console(stderr=True), f"{self.failures} of {self.taken} images failed")
         return 1 if self.failures else 0
 
     def _images(self, files: Sequence[Path]) -> Iterator[tuple[Image, NDArray[Any]]]:
@@ -158,11 +162,13 @@ class _Run:
         prepare = self.chosen.prepare
         for done, path in enumerate(files):
             self.told(done)
+            self.taken += 1
             try:
                 stored = read_stored(path)
                 if stored is None:
                     yield Image(path), prepare(path)[0]
                     continue
+                self.taken += len(stored) - 1
                 for start in range(0, len(stored), self.wish.batch_size):
                     part = prepared(stored[start : start + self.wish.batch_size], prepare)
                     for row, image in enumerate(part, start):
@@ -173,17 +179,17 @@ class _Run:
 
     def _batch(self, batch: Sequence[tuple[Image, NDArray[Any]]]) -> None:
         """Run some images; where that fails, each by itself, so that it is known which one does not fit."""
+        if not batch:
+            return
         try:
             made = self._outputs([numbers for _, numbers in batch])
         except TazzaError:
-            if len(batch) == 1:
-                self._alone(*batch[0])
-                return
             for image, numbers in batch:
                 self._alone(image, numbers)
-            return
-        for (image, _), output in zip(batch, made, strict=True):
-            self._take(image, output)
+        else:
+            for (image, _), output in zip(batch, made, strict=True):
+                self._take(image, output)
+        self.results.flush()
 
     def _alone(self, image: Image, numbers: NDArray[Any]) -> None:
         try:
@@ -223,13 +229,14 @@ class _Run:
             return error
         order = self.chosen.prepare.order
         told = describe(self.model).inputs
-        size = fitting_size(self.predictor, numbers, order, told)
-        if size is None:
+        found = fitting_size(self.predictor, numbers, order, told)
+        if found is None:
             return error
         H, W = numbers.shape[1:] if order == "NCHW" else numbers.shape[:2]
+        size = found.size
         wanted = f"{size[0]}" if size[0] == size[1] else f"{size[0]},{size[1]}"
         return ShapeError(
-            f"{image} is {W}x{H}, this net takes {size[1]}x{size[0]}",
+            f"{image} is {W}x{H}, this net takes {size[1]}x{size[0]}{' or more' if found.or_more else ''}",
             hint=f"--size {wanted} scales pictures; --fit crop keeps their shape",
         )
 

@@ -111,9 +111,13 @@ class Results(ABC):
         """Take note of an image that nothing came of; people are told elsewhere."""
         del image, reason
 
+    def flush(self) -> None:
+        """Print what has come so far, where it need not wait for more."""
+        self.console.file.flush()
+
     def end(self) -> None:
         """Print what is left."""
-        self.console.file.flush()
+        self.flush()
 
 
 class Lines(Results):
@@ -166,7 +170,21 @@ class Rows(Results):
         self._rows.clear()
 
 
-class JsonLines(Results):
+class Exact(Results):
+    """Lines for programs, printed some at a time, which takes less time."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self._lines: list[str] = []
+
+    def flush(self) -> None:
+        """Print the lines so far."""
+        if self._lines:
+            print_exactly(self.console, "\n".join(self._lines))
+            self._lines.clear()
+
+
+class JsonLines(Exact):
     """An object of JSON for each image, one a line."""
 
     def classes(self, found: Classes) -> None:
@@ -188,10 +206,10 @@ class JsonLines(Results):
         self._print(image, error=reason)
 
     def _print(self, image: Image, **told: Any) -> None:
-        print_exactly(self.console, json.dumps(image.fields() | told))
+        self._lines.append(json.dumps(image.fields() | told))
 
 
-class CsvLines(Results):
+class CsvLines(Exact):
     """A line for each class of each image, under a head."""
 
     def __init__(self, console: Console) -> None:
@@ -222,7 +240,7 @@ class CsvLines(Results):
     def _print(self, *cells: object) -> None:
         line = io.StringIO()
         csv.writer(line, lineterminator="").writerow(cells)
-        print_exactly(self.console, line.getvalue())
+        self._lines.append(line.getvalue())
 
 
 FORMATS: dict[str, type[Results]] = {"table": Rows, "lines": Lines, "json": JsonLines, "csv": CsvLines}

@@ -69,8 +69,16 @@ def read_picture(path: AnyPath, *, grey: bool = False) -> Image:
         FormatError: it is no picture, or declares more pixels than its length justifies.
     """
     with open_regular(path, "image") as file:
-        made = decode_picture(file, os.fstat(file.fileno()).st_size, shown(path), colors=1 if grey else 3)
-    return _upright(made)
+        return decoded(file, os.fstat(file.fileno()).st_size, shown(path), grey=grey)
+
+
+def decoded(file: BinaryIO, nbytes: int, what: str, *, grey: bool) -> Image:
+    """Return the picture in an open file of `nbytes` bytes, which messages call `what`; see `read_picture`.
+
+    Raises:
+        FormatError: it is no picture, or declares more pixels than its length justifies.
+    """
+    return _upright(decode_picture(file, nbytes, what, colors=1 if grey else 3))
 
 
 def _upright(image: Image) -> Image:

@@ -15,6 +15,7 @@ tested with in training looks the same here.
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 
 from tazza.db.picture import PIXELS_MAX
 from tazza.errors import ArgumentError, FormatError, ShapeError
-from tazza.images.files import BYTE_MAX, read_picture
+from tazza.images.files import BYTE_MAX, decoded, read_picture
 from tazza.runtime.files import AnyPath, read_json, shown, write_bytes_atomically
 
 if TYPE_CHECKING:
@@ -127,7 +128,8 @@ class Preprocessing:
         """Return pictures as one batch: (N, C, H, W), or (N, H, W, C) with the order NHWC.
 
         Args:
-            *pictures: each a path, an image of Pillow, or bytes (H, W) or (H, W, 3) in red, green, blue.
+            *pictures: each a path, the bytes of a file, an image of Pillow, or an array of pixels, (H, W) or (H, W, 3)
+                in red, green, blue, of uint8.
 
         Raises:
             FileError, FormatError: a file is missing, or no picture.
@@ -188,11 +190,16 @@ class Preprocessing:
     def _image(self, picture: Any) -> Image:
         if isinstance(picture, str | os.PathLike):
             return read_picture(cast("AnyPath", picture), grey=self.channels == 1)
+        if isinstance(picture, bytes):
+            return decoded(io.BytesIO(picture), len(picture), "the picture", grey=self.channels == 1)
         if isinstance(picture, np.ndarray):
             return as_image(cast("NDArray[Any]", picture))
         if hasattr(picture, "convert"):
             return picture
-        raise ArgumentError(f"{type(picture).__name__} is no picture", hint="pass a path, an image of Pillow, or bytes")
+        raise ArgumentError(
+            f"{type(picture).__name__} is no picture",
+            hint="pass a path, the bytes of a file, an image of Pillow, or pixels",
+        )
 
     def sized(self, image: Image) -> Image:
         """Return an image in the size of the result, or smaller where it will be padded.

@@ -79,9 +79,17 @@ def _said_by(op: OpView, predictor: Predictor, found: ImageNeeds) -> ImageNeeds:
     return replace(found, channels=channels, order="NHWC" if op.order == "NHWC" else "NCHW")
 
 
+@dataclass(frozen=True, slots=True)
+class FittingSize:
+    """Height and width that a net takes, or, with `or_more`, the least of several that were tried."""
+
+    size: Size
+    or_more: bool
+
+
 def fitting_size(
     predictor: Predictor, image: NDArray[Any], order: Order, declared: Mapping[str, Spec] | None = None
-) -> Size | None:
+) -> FittingSize | None:
     """Return height and width that a net takes where it does not take those of an image (C, H, W) or (H, W, C).
 
     None where the image has such a size, or no size that was tried fits.
@@ -113,7 +121,8 @@ def fitting_size(
     told = None if declared is None else declared.get(name)
     said = [] if not isinstance(told, TensorSpec) or told.dims is None or len(told.dims) != 4 else [told.shape]
     tried = [*((shape[rows + 1], shape[rows + 2]) for shape in said), *((side, side) for side in SIZES)]
-    return next((one for one in tried if one != size and fits(one)), None)
+    found = next((one for one in tried if one != size and fits(one)), None)
+    return None if found is None else FittingSize(found, fits((2 * found[0] + 1, 2 * found[1] + 1)))
 
 
 def _parameters(predictor: Predictor) -> dict[str, Spec]:
