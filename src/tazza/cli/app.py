@@ -15,9 +15,10 @@ import typer
 from typer.core import TyperGroup
 
 from tazza.cli import STATUS_OF_SIGNAL
+from tazza.cli.completion import operator_types
 from tazza.cli.image_commands import predict, quantize
 from tazza.cli.interruption import Interrupted, raised_signals
-from tazza.cli.options import Device, InitNet, Inputs, Trust
+from tazza.cli.options import Device, Engines, Gamma, InitNet, Inputs, ParameterNet, TestData, TrainNet, Trust
 from tazza.errors import TazzaError
 
 INTERRUPTED = STATUS_OF_SIGNAL + signal.SIGINT
@@ -100,15 +101,12 @@ def train_lenet(
             " minidb file. [default: digits]"
         ),
     ] = None,
-    test_data: Annotated[
-        str | None, typer.Option(help="database to test on; without it a share of one database is held back")
+    test_data: TestData = None,
+    net: TrainNet = None,
+    init_net: ParameterNet = None,
+    iterations: Annotated[
+        int | None, typer.Option(help="batches to learn from. [default: those of --epochs]", min=1)
     ] = None,
-    net: Annotated[
-        str | None,
-        typer.Option(help="train net to run instead of LeNet (.pb, .pbtxt); reads 'data' and 'label', makes 'loss'"),
-    ] = None,
-    init_net: Annotated[str | None, typer.Option(help="net that makes the parameters of --net")] = None,
-    iterations: Annotated[int | None, typer.Option(help="batches to learn from", min=1)] = None,
     epochs: Annotated[float | None, typer.Option(help="rounds through the data. [default: 10]", min=0)] = None,
     batch_size: Annotated[int | None, typer.Option(help="images in a batch. [default: 64]", min=1)] = None,
     learning_rate: Annotated[float | None, typer.Option(help="what the rate starts from. [default: 0.05]")] = None,
@@ -117,14 +115,14 @@ def train_lenet(
     policy: Annotated[
         str | None, typer.Option(help="how the rate changes: poly, fixed, step, inv, exp ... [default: poly]")
     ] = None,
-    gamma: Annotated[float | None, typer.Option(help="of the policies step, exp and inv")] = None,
-    stepsize: Annotated[int | None, typer.Option(help="iterations of a step, of the policy step")] = None,
-    power: Annotated[float | None, typer.Option(help="of the policies poly and inv")] = None,
+    gamma: Gamma = None,
+    stepsize: Annotated[int | None, typer.Option(help="iterations of a step, of the policy step. [default: 1]")] = None,
+    power: Annotated[float | None, typer.Option(help="of the policies poly and inv. [default: 1; 0.75 of inv]")] = None,
     solver: Annotated[str | None, typer.Option(help="optimizer. [default: sgd]")] = None,
     seed: Annotated[
         int | None, typer.Option(help="of the first parameters and of what is held back. [default: 1]", min=0)
     ] = None,
-    engine: Annotated[str | None, typer.Option(help="engines to ask first, separated by commas")] = None,
+    engine: Engines = None,
     net_type: Annotated[
         str | None, typer.Option(help="how nets run: simple, async_scheduling, dag, plan ... [default: simple]")
     ] = None,
@@ -152,9 +150,11 @@ def train_lenet(
 
 @train.command("char-lstm")
 def train_char_lstm(
-    data: Annotated[str | None, typer.Option(help="text file (UTF-8).")] = None,
+    data: Annotated[str | None, typer.Option(help="text file (UTF-8). [default: that of --resume]")] = None,
     epochs: Annotated[float | None, typer.Option(help="rounds through the text. [default: 40]", min=0)] = None,
-    iterations: Annotated[int | None, typer.Option(help="windows to learn from", min=1)] = None,
+    iterations: Annotated[
+        int | None, typer.Option(help="windows to learn from. [default: those of --epochs]", min=1)
+    ] = None,
     batch_size: Annotated[int | None, typer.Option(help="parts of the text side by side. [default: 32]", min=1)] = None,
     steps: Annotated[int | None, typer.Option(help="characters of a window. [default: 32]", min=1)] = None,
     hidden: Annotated[int | None, typer.Option(help="units of a layer. [default: 192]", min=1)] = None,
@@ -239,7 +239,12 @@ def show(
         list[str] | None, typer.Option(help="NAME=1,1,28,28 of an input (float32, or NAME:uint8=...); may be repeated")
     ] = None,
     input: Inputs = None,
-    operator: Annotated[str | None, typer.Option(help="show what is known of an operator type instead")] = None,
+    operator: Annotated[
+        str | None,
+        typer.Option(
+            help="show what is known of an operator type. [default: a net is shown]", autocompletion=operator_types
+        ),
+    ] = None,
 ) -> None:
     """Show the operators of a net with shapes, parameters and operations; or an operator type."""
     from tazza.cli.ops import show_operator
@@ -256,9 +261,15 @@ def show(
 
 @app.command()
 def ops(
-    type: Annotated[str | None, typer.Argument(help="an operator type, such as Conv; all without it")] = None,
-    family: Annotated[str | None, typer.Option(help="list those of a family or a field, such as nn.conv or nn")] = None,
-    engine: Annotated[str | None, typer.Option(help="list those that an engine has, such as onednn")] = None,
+    type: Annotated[
+        str | None, typer.Argument(help="an operator type, such as Conv; all without it", autocompletion=operator_types)
+    ] = None,
+    family: Annotated[
+        str | None, typer.Option(help="list those of a family or a field, such as nn.conv or nn. [default: all]")
+    ] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="list those that an engine has, such as onednn. [default: all]")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON, for programs")] = False,
 ) -> None:
     """List operators by family with the engines that have them; or show one: shapes, arguments, errors, example."""
@@ -284,15 +295,17 @@ def profile(
     shape: Annotated[
         list[str] | None, typer.Option(help="NAME=1,1,28,28 of an input (float32, or NAME:uint8=...); may be repeated")
     ] = None,
-    batch: Annotated[int | None, typer.Option(help="first extent of every input", min=1)] = None,
+    batch: Annotated[
+        int | None, typer.Option(help="first extent of every input. [default: as its shape says]", min=1)
+    ] = None,
     type: Annotated[
         str | None, typer.Option(help="net type: simple, plan, async_scheduling ... [default: as predict runs it]")
     ] = None,
     workers: Annotated[int, typer.Option(help="of parallel types. [default: as many as threads]", min=0)] = 0,
     runs: Annotated[int, typer.Option(help="runs to measure", min=1)] = 10,
     top: Annotated[int, typer.Option(help="rows of operators and types to print", min=1)] = 20,
-    trace: Annotated[Path | None, typer.Option(help="write a trace for Perfetto (JSON)")] = None,
-    picture: Annotated[Path | None, typer.Option(help="draw the last run (.png, .svg, .pdf)")] = None,
+    trace: Annotated[Path | None, typer.Option(help="write a trace for Perfetto (JSON). [default: none]")] = None,
+    picture: Annotated[Path | None, typer.Option(help="draw the last run (.png, .svg, .pdf). [default: none]")] = None,
     input: Inputs = None,
     device: Device = None,
     trust: Trust = False,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tazza.cli.completion import formats
 from tazza.cli.options import (
     MODEL_HELP,
     Axes,
@@ -42,7 +43,10 @@ def predict(
         ),
     ] = None,
     format: Annotated[
-        str | None, typer.Option(help="table, lines, json (an object a line) or csv. [default: table on a terminal]")
+        str | None,
+        typer.Option(
+            help="table, lines, json (an object a line) or csv. [default: table on a terminal]", autocompletion=formats
+        ),
     ] = None,
     output: Annotated[str | None, typer.Option(help="NAME of the output to take. [default: the first]")] = None,
     pictures: Made = None,
@@ -96,7 +100,10 @@ def quantize(
         list[str] | None, typer.Option(help="NAME of an output whose operator stays float32; may be repeated")
     ] = None,
     least_db: Annotated[
-        float | None, typer.Option(help="keep the worst layers float32 until outputs have so much signal to error")
+        float | None,
+        typer.Option(
+            help="keep the worst layers float32 until outputs have so much signal to error. [default: none for that]"
+        ),
     ] = None,
     compare: Annotated[bool, typer.Option("--compare", help="tell what each layer loses, with a picture")] = False,
     top: Annotated[int, typer.Option(help="layers to print", min=1)] = 20,

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from tazza.cli.completion import colors, fits, presets
+
 MODEL_HELP = "folder with the files of a model, predict net, or predictor minidb"
 PICTURES = "Pictures"
 
@@ -14,7 +16,10 @@ Inputs = Annotated[
     list[str] | None,
     typer.Option("--input", help="NAME of a blob that is an input, where the files do not tell; may be repeated"),
 ]
-Device = Annotated[str | None, typer.Option(help="cpu: run a net there that was saved for another device")]
+Device = Annotated[
+    str | None,
+    typer.Option(help="cpu: run a net there that was saved for another device. [default: where it was saved for]"),
+]
 Trust = Annotated[
     bool,
     typer.Option("--trust", help="let the nets read and write files and databases: for models that you know"),
@@ -38,6 +43,7 @@ Preset = Annotated[
         help="caffe (bytes, blue first, less the mean 104,117,123) or imagenet (0 ... 1, red first): what most nets"
         " take that were trained there; a file that --save wrote; or none. Other options change single fields."
         " [default: preprocessing.json beside the model, if it is there]",
+        autocompletion=presets,
         rich_help_panel=PICTURES,
     ),
 ]
@@ -52,6 +58,7 @@ Fit = Annotated[
     typer.Option(
         help="how: stretch both sides; crop the middle once it covers the size; pad what lies within it."
         " [default: stretch]",
+        autocompletion=fits,
         rich_help_panel=PICTURES,
     ),
 ]
@@ -79,6 +86,7 @@ Colors = Annotated[
     str | None,
     typer.Option(
         help="rgb, bgr, grey, rgba or bgra. [default: rgb or grey, as the net's first convolution says]",
+        autocompletion=colors,
         rich_help_panel=PICTURES,
     ),
 ]
@@ -94,3 +102,18 @@ Invert = Annotated[
         rich_help_panel=PICTURES,
     ),
 ]
+
+TestData = Annotated[str | None, typer.Option(help="database to test on. [default: a share of --data, held back]")]
+
+TrainNet = Annotated[
+    str | None,
+    typer.Option(
+        help="train net to run instead of LeNet (.pb, .pbtxt); reads 'data' and 'label', makes 'loss'. [default: LeNet]"
+    ),
+]
+
+ParameterNet = Annotated[str | None, typer.Option(help="net that makes the parameters of --net. [default: none]")]
+
+Gamma = Annotated[float | None, typer.Option(help="of the policies step, exp and inv. [default: 0.999; 0.0001 of inv]")]
+
+Engines = Annotated[str | None, typer.Option(help="engines to ask first, separated by commas. [default: none]")]

@@ -95,8 +95,8 @@ def _print(console: Console, found: Profile, rows: Sequence[Summary], what: str)
     for column, title in enumerate(made.titles):
         text = made.is_text(column)
         table.add_column(escape(title), justify="left" if text else "right", no_wrap=not text, overflow="fold")
-    for row in made.rows:
-        table.add_row(*map(escape, row))
+    for cells, row in zip(made.rows, rows, strict=True):
+        table.add_row(*map(escape, cells), style="bold" if what != "lane" and found.is_slow(row) else None)
     console.print()
     console.print(table)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -141,6 +141,16 @@ class Predictor(Closing):
     def __repr__(self) -> str:
         return f"Predictor({self.name!r}: {', '.join(self.inputs)} -> {', '.join(self.outputs)})"
 
+    def _repr_html_(self) -> str:
+        """Return it for a notebook: what it takes, what it gives, and its net."""
+        from tazza.graph.html import net_html
+        from tazza.runtime.html import heading, table
+
+        types = {name: "any type" if dtypes is None else _one_of(dtypes) for name, dtypes in self.dtypes.items()}
+        rows = [("takes", name, types[name]) for name in self.inputs]
+        rows += [("gives", name, "") for name in self.outputs]
+        return heading(repr(self)) + table(("", "blob", "elements"), rows) + net_html(self.definition, self.name)
+
     @property
     def name(self) -> str:
         """The name of the net."""
@@ -228,7 +238,7 @@ class Predictor(Closing):
         array: NDArray[Any] = np.asarray(value)
         allowed = self.dtypes[name]
         if allowed is not None and DataType.of(array) not in allowed:
-            wanted = " or ".join(sorted(dtype.label for dtype in allowed))
+            wanted = _one_of(allowed)
             raise DTypeError(
                 f"input {name!r} of predictor {self.name!r} is {array.dtype.name}, it must be {wanted}",
                 hint=f"pass {name}.astype(...)",
@@ -300,6 +310,10 @@ class _Seat(OwnsNets):
         else:
             self.running.run()
         return {name: take(self._blobs[name]) for name in self._outputs}
+
+
+def _one_of(dtypes: Iterable[DataType]) -> str:
+    return " or ".join(sorted(dtype.label for dtype in dtypes))
 
 
 def _lies_as(tensor: Tensor, array: NDArray[Any]) -> bool:
