@@ -231,6 +231,13 @@ def test_the_nets_of_phones_take_and_give_packed_pictures(run: Run, photographs:
         np.testing.assert_array_equal(np.asarray(image), photograph("green", 25, 50))
 
 
+def test_words_that_changed_places(run: Run, model: Path, photographs: Path) -> None:
+    told = run("predict", photographs / "b.jpg", model)
+    assert (told.exit_code, "is an image, and the model comes first" in told.stderr) == (1, True)
+    told = run("predict", model / "init_net.pb", photographs / "b.jpg", "--init-net", model / "predict_net.pb")
+    assert (told.exit_code, "stand in each other's place" in told.stderr) == (1, True)
+
+
 def test_a_net_of_any_size_says_the_least(run: Run, tmp_path: Path) -> None:
     built = Model("least")
     pooled = built.average_pool(built.conv("data", "c", 3, 2, 30), "p", global_pooling=1)

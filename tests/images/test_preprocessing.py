@@ -92,6 +92,9 @@ def test_batches(tmp_path: Path) -> None:
 
 
 BAD: list[dict[str, Any]] = [
+    {"size": 224},
+    {"size": (224,)},
+    {"mean": 104.0},
     {"size": (0, 3)},
     {"size": (1 << 20, 1 << 20)},
     {"fit": "squeeze"},
@@ -140,3 +143,9 @@ def test_strange_files(text: str, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(text)
     with pytest.raises(FormatError, match="is no preprocessing of pictures"):
         Preprocessing.read(tmp_path / "a.json")
+
+
+def test_sixteen_bits_are_their_high_bytes(tmp_path: Path) -> None:
+    levels = np.array([[0, 255, 256], [1000, 40000, 65535]], np.uint16)
+    Image.fromarray(levels).save(tmp_path / "a.png")
+    assert Preprocessing(scale=1.0, colors="grey")(tmp_path / "a.png")[0, 0].tolist() == [[0, 0, 1], [3, 156, 255]]

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import tazza
-from tazza.errors import FileError
+from tazza.errors import ArgumentError, FileError
 from tazza.graph.inference import infer_net
+from tazza.images.files import SUFFIXES
 from tazza.interop import Predictor, PredictorFile
 from tazza.interop.chosen_inputs import check_inputs, choose_inputs
 from tazza.interop.model_folder import NET_SUFFIXES, find_nets, init_beside
@@ -79,6 +80,8 @@ def find_model(path: Path, init_net: Path | None, loading: Loading | None = None
         found = find_nets(path)
         init = found.init if init_net is None else init_net
         return ModelFiles(found.main, init, is_net=found.init is not None, loading=said.with_inputs(found.inputs))
+    if path.suffix.lower() in SUFFIXES:
+        raise ArgumentError(f"{shown(path)} is an image, and the model comes first", hint="tazza predict MODEL IMAGES")
     if path.suffix not in NET_SUFFIXES:
         return ModelFiles(path, None, is_net=False, loading=said)
     init = init_beside(path) if init_net is None else init_net

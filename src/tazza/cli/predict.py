@@ -235,8 +235,10 @@ class _Run:
         H, W = numbers.shape[1:] if order == "NCHW" else numbers.shape[:2]
         size = found.size
         wanted = f"{size[0]}" if size[0] == size[1] else f"{size[0]},{size[1]}"
+        comes = "is" if self.chosen.prepare.size is None else "is scaled to"
+        more = " or more" if found.or_more else ""
         return ShapeError(
-            f"{image} is {W}x{H}, this net takes {size[1]}x{size[0]}{' or more' if found.or_more else ''}",
+            f"{image} {comes} {W}x{H}, this net takes {size[1]}x{size[0]}{more}",
             hint=f"--size {wanted} scales pictures; --fit crop keeps their shape",
         )
 

@@ -21,6 +21,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, Self, cast, get_args
 
 import numpy as np
@@ -91,6 +92,7 @@ class Preprocessing:
         for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ArgumentError(f"{name} = {getattr(self, name)!r}", hint=f"it is one of {', '.join(allowed)}")
+        self._check_types()
         self._check_sizes()
         for name in ("mean", "std"):
             values: tuple[float, ...] = getattr(self, name)
@@ -104,6 +106,16 @@ class Preprocessing:
         plain = self.scale == 1 and not any(self.mean) and set(self.std) == {1}
         if self.dtype == "uint8" and not plain:
             raise ArgumentError("bytes stay as they are", hint="with dtype='uint8' scale and std are 1, mean is 0")
+
+    def _check_types(self) -> None:
+        """Say how a value is written where it is of another type, as in size=224 or mean=104."""
+        size: Any = self.size
+        if size is not None and not _is_tuple(size, int, count=2):
+            raise ArgumentError(f"size = {size!r}", hint="height and width, such as size=(224, 224)")
+        for name in ("mean", "std"):
+            value: Any = getattr(self, name)
+            if not _is_tuple(value, int | float):
+                raise ArgumentError(f"{name} = {value!r}", hint=f"numbers in a tuple, such as {name}=(104.0,)")
 
     def _check_sizes(self) -> None:
         if self.size is not None and (min(self.size) < 1 or math.prod(self.size) > PIXELS_MAX):
@@ -333,6 +345,13 @@ def as_bytes(values: NDArray[Any]) -> Bytes:
     if values.dtype == np.uint8:
         return values
     return np.rint(np.clip(np.nan_to_num(values, nan=0.0), 0, BYTE_MAX)).astype(np.uint8)
+
+
+def _is_tuple(value: object, kind: type | UnionType, *, count: int | None = None) -> bool:
+    if not isinstance(value, tuple):
+        return False
+    elements = cast("tuple[object, ...]", value)
+    return count in (None, len(elements)) and all(isinstance(each, kind) for each in elements)
 
 
 def _listed(value: Any, name: str) -> Sequence[Any]:

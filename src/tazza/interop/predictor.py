@@ -449,8 +449,8 @@ def _check_places(init: NetDef, predict: NetDef) -> None:
     read = {name for op in init.op for name in op.input} - {name for op in init.op for name in op.output}
     if made and not takes and read & made:
         raise NetError(
-            f"the two nets stand in each other's place: {predict.name!r}, given as the predict net, makes "
-            f"{min(read & made)!r}, which {init.name!r}, given as the init net, reads",
+            f"the two nets stand in each other's place: the one given as predict net ({predict.name!r}) makes "
+            f"{min(read & made)!r}, which the one given as init net ({init.name!r}) reads",
             hint="swap them: tazza.load(init_net, predict_net); the init net makes the parameters",
         )
 
