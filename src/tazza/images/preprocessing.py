@@ -301,6 +301,13 @@ class Preprocessing:
         write_bytes_atomically(path, (json.dumps(asdict(self), indent=2) + "\n").encode())
 
 
+def _is_tuple(value: object, kind: type | UnionType, *, count: int | None = None) -> bool:
+    if not isinstance(value, tuple):
+        return False
+    elements = cast("tuple[object, ...]", value)
+    return count in (None, len(elements)) and all(isinstance(each, kind) for each in elements)
+
+
 CHANNELS: dict[str, int] = {"rgb": 3, "bgr": 3, "grey": 1, "rgba": 4, "bgra": 4}
 CHOICES: dict[str, tuple[str, ...]] = {
     "fit": get_args(Fit),
@@ -345,13 +352,6 @@ def as_bytes(values: NDArray[Any]) -> Bytes:
     if values.dtype == np.uint8:
         return values
     return np.rint(np.clip(np.nan_to_num(values, nan=0.0), 0, BYTE_MAX)).astype(np.uint8)
-
-
-def _is_tuple(value: object, kind: type | UnionType, *, count: int | None = None) -> bool:
-    if not isinstance(value, tuple):
-        return False
-    elements = cast("tuple[object, ...]", value)
-    return count in (None, len(elements)) and all(isinstance(each, kind) for each in elements)
 
 
 def _listed(value: Any, name: str) -> Sequence[Any]:

@@ -281,6 +281,22 @@ class Table:
         numbers = {column for column in range(len(self.titles)) if not self.is_text(column)}
         return table(self.titles, self.rows, numbers=numbers, marked=marked)
 
+    @property
+    def width(self) -> int:
+        """How many letters its lines have, with two between columns."""
+        lines = (self.titles, *self.rows)
+        count = len(self.titles)
+        return sum(max(len(line[column]) for line in lines) for column in range(count)) + 2 * (count - 1)
+
+    def without(self, title: str) -> Table:
+        """Return it without a column; the place of the last one, which is text, stays empty."""
+        if title not in self.titles:
+            return self
+        place = self.titles.index(title)
+        end = ("",) if place == len(self.titles) - 1 else ()
+        titles, *rows = ((*line[:place], *line[place + 1 :], *end) for line in (self.titles, *self.rows))
+        return Table(titles, tuple(rows), self.left)
+
     def is_text(self, column: int) -> bool:
         """Whether a column holds text rather than numbers."""
         return column < self.left or column == len(self.titles) - 1
