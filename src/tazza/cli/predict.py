@@ -123,6 +123,12 @@ def _save(model: ModelFiles, prepare: Preprocessing, labels: Path | None) -> Non
         write_bytes_atomically(model.main.with_name(LABELS_BESIDE), text.encode())
 
 
+def _likeness(pair: tuple[Image, NDArray[Any] | TazzaError]) -> object:
+    """Return what images of one batch have in common; None: they failed."""
+    found = pair[1]
+    return None if isinstance(found, TazzaError) else (found.shape, found.dtype)
+
+
 @dataclass(slots=True)
 class _Run:
     """A walk over all images; `taken` counts them, `failures` what went wrong; `hints` are those that were given."""
@@ -140,13 +146,16 @@ class _Run:
     hints: set[str] = field(default_factory=set[str])
 
     def all(self, files: Sequence[Path]) -> None:
-        """Run all images."""
-        taken = self._images(files)
-        for _, alike in groupby(taken, key=lambda pair: (pair[1].shape, pair[1].dtype)):
+        """Run all images, and tell of each in its turn."""
+        for _, alike in groupby(self._images(files), key=_likeness):
             batch: list[tuple[Image, NDArray[Any]]] = []
-            for pair in alike:
-                batch.append(pair)
-                if len(batch) == self.wish.batch_size or len(batch) * pair[1].nbytes > BATCH_BYTES:
+            for image, found in alike:
+                if isinstance(found, TazzaError):
+                    self._failed(image, found)
+                    self.results.flush()
+                    continue
+                batch.append((image, found))
+                if len(batch) == self.wish.batch_size or len(batch) * found.nbytes > BATCH_BYTES:
                     self._batch(batch)
                     batch = []
             self._batch(batch)
@@ -157,8 +166,8 @@ class _Run:
             print_text(make_console(stderr=True), f"{self.failures} of {self.taken} images failed")
         return 1 if self.failures else 0
 
-    def _images(self, files: Sequence[Path]) -> Iterator[tuple[Image, NDArray[Any]]]:
-        """Give images as the net takes them, without the batch; those that cannot be read are told."""
+    def _images(self, files: Sequence[Path]) -> Iterator[tuple[Image, NDArray[Any] | TazzaError]]:
+        """Give images as the net takes them, without the batch, or why they cannot be read."""
         prepare = self.chosen.prepare
         for done, path in enumerate(files):
             self.told(done)
@@ -174,7 +183,7 @@ class _Run:
                     for row, image in enumerate(part, start):
                         yield Image(path, None if len(stored) == 1 else row), image
             except PER_IMAGE as error:
-                self._failed(Image(path), error)
+                yield Image(path), error
         self.told(len(files))
 
     def _batch(self, batch: Sequence[tuple[Image, NDArray[Any]]]) -> None:
