@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
+from io import BytesIO
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from examples import autoencoder, ctc_reader, wide_clicks
+import tazza
+from examples import autoencoder, ctc_reader, service, wide_clicks
 from tazza.models.task import learn
 
 needs_digits = pytest.mark.skipif(find_spec("sklearn") is None, reason="the digits come with scikit-learn")
@@ -67,3 +80,104 @@ def test_lines_have_the_digits_that_they_say() -> None:
     assert lengths.tolist() == [len(text) for text in lines.texts]
     repeats = [sum(a == b for a, b in pairwise(text)) for text in lines.texts]
     assert max(length + more for length, more in zip(lengths.tolist(), repeats, strict=True)) <= ctc_reader.STEPS
+
+
+# -- a service ---------------------------------------------------------------------------------------------------------
+
+CLASSES = 5
+
+
+def png(level: int, width: int = 4) -> bytes:
+    """Return a grey picture 3 x `width`, as the bytes of its file."""
+    from PIL import Image
+
+    file = BytesIO()
+    Image.fromarray(np.full((3, width), level, np.uint8)).save(file, format="PNG")
+    return file.getvalue()
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Path:
+    """A folder with a net of grey pictures 3 x 4, whose class is a fifth of the range; and labels."""
+    from tazza.models import Model
+
+    model, workspace = Model("levels"), tazza.Workspace()
+    model.net.add_external_output(model.fc("data", "scores", 12, CLASSES))
+    centers = (np.arange(CLASSES) + 0.5) / CLASSES
+    workspace.feed("scores_w", np.repeat(centers[:, np.newaxis] / 12, 12, axis=1).astype(np.float32))
+    workspace.feed("scores_b", (-(centers**2) / 2).astype(np.float32))
+    tazza.save_nets(tmp_path / "init_net.pb", tmp_path / "predict_net.pb", model, workspace)
+    (tmp_path / "labels.txt").write_text("black\ndark\nmiddle\nlight\nwhite\n")
+    return tmp_path
+
+
+@pytest.fixture
+def running(served: Path) -> Generator[service.Service]:
+    with service.Service(served, ("127.0.0.1", 0)) as made:
+        thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield made
+        made.shutdown()
+        thread.join()
+
+
+def ask(port: int, picture: bytes) -> dict[str, Any]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", picture, timeout=60) as answer:
+        return json.load(answer)
+
+
+def test_a_service_answers_many_at_a_time(running: service.Service) -> None:
+    levels = [*range(10, 250, 24)] * 3
+    with ThreadPoolExecutor(12) as pool:
+        told = list(pool.map(ask, [running.server_port] * len(levels), map(png, levels)))
+    assert [one["classes"][0]["class"] for one in told] == [level * CLASSES // 256 for level in levels]
+    assert told[0]["classes"][0]["label"] == "black"
+    assert sum(running.together.batches) == len(levels)
+
+
+@pytest.mark.parametrize("body", [b"no picture", b"", png(9, width=5)])
+def test_a_service_names_what_is_wrong_and_goes_on(running: service.Service, body: bytes) -> None:
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        ask(running.server_port, body)
+    with refused.value as answer:
+        assert (answer.code, "error" in json.load(answer)) == (400, True)
+    assert ask(running.server_port, png(250))["classes"][0]["label"] == "white"
+
+
+def test_one_that_does_not_fit_spoils_no_other(served: Path) -> None:
+    """Requests that wait while a batch runs are one batch; a shape that does not fit fails alone."""
+    entered, go = threading.Event(), threading.Event()
+
+    class Held(tazza.Predictor):
+        def run(self, values: Any = None, /, **named: Any) -> dict[str, Any]:
+            entered.set()
+            go.wait(60)
+            return super().run(values, **named)
+
+    with tazza.load(served) as loaded, Held(loaded.definition, loaded.workspace, inputs=["data"]) as predictor:
+        together = service.Together(predictor)
+        images = [np.full((1, 3, 4 + (i == 2)), i / 4, np.float32) for i in range(4)]
+        with ThreadPoolExecutor(5) as pool:
+            first = pool.submit(together, images[0])
+            assert entered.wait(60)
+            rest = [pool.submit(together, image) for image in images]
+            while together.asked.qsize() < len(images):
+                threading.Event().wait(0.001)
+            go.set()
+            assert [np.argmax(each.result()) for i, each in enumerate([first, *rest]) if i != 3] == [0, 0, 1, 3]
+            with pytest.raises((tazza.errors.TazzaError, ValueError)):
+                rest[2].result()
+        together.close()
+        assert together.batches == [1, 1, 1, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_service_ends_in_order(served: Path, number: signal.Signals) -> None:
+    words = [sys.executable, service.__file__, str(served), "--port", "0"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline().rsplit(":", 1)[1].split("/")[0])
+        assert ask(port, png(128))["classes"][0]["label"] == "middle"
+        process.send_signal(number)
+        assert process.wait(60) == 0

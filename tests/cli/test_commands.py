@@ -136,7 +136,7 @@ def test_models_that_are_not_there(run: Run, model: Path, tmp_path: Path) -> Non
     for words, reason in (
         ([tmp_path / "nowhere"], "does not exist"),
         ([tmp_path / "predict_net.pb"], "there is no"),
-        ([tmp_path.parent], "has no predict_net.pb"),
+        ([tmp_path.parent], "has no predict_net.pb and init_net.pb"),
     ):
         result = run("predict", *words, image)
         assert (result.exit_code, reason in result.stderr) == (1, True), result.stderr

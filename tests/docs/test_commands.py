@@ -90,6 +90,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     made = Copy.make(tmp_path_factory.mktemp("documents") / "tazza")
     _write_digits(made.folder / "FOLDER")
     _write_nets(made.folder)
+    _write_photographs(made.folder)
     return made
 
 
@@ -113,6 +114,25 @@ def _write_nets(folder: Path) -> None:
     workspace.feed("data", np.zeros((1, 3, 224, 224), np.float32))
     save_nets(folder / "init_net.pb", folder / "predict_net.pb", model, workspace, outputs=[softmax])
     save_predictor(folder / "model.minidb", model, workspace, outputs=[softmax], shapes={"data": (1, 3, 224, 224)})
+
+
+def _write_photographs(folder: Path) -> None:
+    """Write photographs, one alone and some in a folder, nets that take them, and ten labels."""
+    from PIL import Image
+
+    (folder / "PHOTOS" / "more").mkdir(parents=True)
+    random = np.random.default_rng(1)
+    for name, height, width in (("PHOTO.jpg", 300, 400), ("PHOTOS/a.jpg", 300, 400), ("PHOTOS/more/b.png", 260, 230)):
+        Image.fromarray(random.integers(0, 256, (height, width, 3), np.uint8)).save(folder / name)
+    (folder / "LABELS.txt").write_text("".join(f"label {number}\n" for number in range(10)))
+    (folder / "MODEL").mkdir()
+    for name in ("init_net.pb", "predict_net.pb"):
+        (folder / "MODEL" / name).write_bytes((folder / name).read_bytes())
+    model, workspace = Model("style"), Workspace()
+    made = model.conv("data", "made", 3, 3, 3, pad=1)
+    workspace.run_net_once(model.init_net.proto)
+    (folder / "STYLE").mkdir()
+    save_nets(folder / "STYLE" / "init_net.pb", folder / "STYLE" / "predict_net.pb", model, workspace, outputs=[made])
 
 
 def test_every_page_is_read() -> None:

@@ -29,7 +29,7 @@ from tazza.db.idx import read_idx
 from tazza.db.image_source import ImageDB, first_image_dims
 from tazza.errors import TazzaError
 from tazza.graph.text import parse_net
-from tazza.interop.pictures import Pixels, read_images
+from tazza.images import Preprocessing, read_images
 from tazza.interop.predictor_file import PredictorFile
 from tazza.models.training import TrainingStep
 from tazza.nets.plan import search
@@ -321,7 +321,7 @@ def _picture_samples(form: str) -> Callable[[], list[bytes]]:
 
 
 def _pictures(path: Path) -> None:
-    read_images(path, 3, Pixels(1.0))
+    read_images(path, Preprocessing(scale=1.0))
 
 
 # -- what a training and the compiler leave behind ---------------------------------------------------------------------

@@ -27,10 +27,11 @@ from tazza.db.images import count_records, load_idx
 from tazza.db.sentences import read_vocabulary
 from tazza.db.text import read_characters
 from tazza.device import Generator
+from tazza.images import Preprocessing, read_images, read_labels
 from tazza.interop import PredictorFile
 from tazza.interop.int8 import file_examples
 from tazza.interop.migration.source import read_script
-from tazza.interop.pictures import Pixels, read_images
+from tazza.interop.model_folder import read_value_info
 from tazza.models import Model
 from tazza.models.training import Trainer
 from tazza.nets.plan import search
@@ -121,7 +122,7 @@ def _video(path: Path) -> object:
     return clips_of(op, VideoRecord("a record", name, np.zeros((), np.int32), 0, 0), Path(), Generator(1))
 
 
-PIXELS = Pixels(1.0)
+GREY, COLORED = Preprocessing(colors="grey"), Preprocessing(size=(5, 7), fit="crop")
 
 READERS = [
     Reader("message", lambda path: read_message(path, NetDef), ".pb"),
@@ -135,9 +136,12 @@ READERS = [
     Reader("folder of idx", lambda path: load_idx(path, "train")),
     Reader("data of a training", lambda path: prepare(str(path), None, Path("nowhere"), seed=1)),
     Reader("test data of a training", lambda path: prepare(str(path), str(path), Path("nowhere"), seed=1)),
-    Reader("array", lambda path: read_images(path, None, PIXELS), ".npy"),
-    Reader("picture", lambda path: read_images(path, 3, PIXELS), ".png"),
-    Reader("images", lambda path: read_images(path, 1, PIXELS), "-idx3-ubyte"),
+    Reader("array", lambda path: read_images(path, GREY), ".npy"),
+    Reader("picture", lambda path: read_images(path, COLORED), ".png"),
+    Reader("images", lambda path: read_images(path, GREY), "-idx3-ubyte"),
+    Reader("preprocessing", Preprocessing.read, ".json"),
+    Reader("labels", read_labels, ".txt"),
+    Reader("table of inputs", read_value_info, ".json", missing_is_fine=True),
     Reader("examples from a picture", lambda path: list(file_examples(path, "data")), ".png"),
     Reader("examples from a database", lambda path: list(file_examples(path, "data"))),
     Reader("history", lambda path: History.read(path, 10), ".csv", missing_is_fine=True),

@@ -16,11 +16,12 @@ import pytest
 
 from tazza.cli.app import app
 from tazza.errors import TazzaError, UnavailableError
-from tazza.interop.pictures import Pixels, read_images
+from tazza.images import Preprocessing, read_images
 from tests.house.bad_files import BAD, CONTENTS
 from tests.house.readers import READERS, Reader
 from tests.house.trees import nodes
 
+GREY, COLORED = Preprocessing(scale=1.0, colors="grey"), Preprocessing(scale=1.0)
 PACKAGE = Path(__file__).parent.parent.parent / "src" / "tazza"
 
 
@@ -118,7 +119,10 @@ READ_BY: dict[str, list[str]] = {
     "db/lmdb_pages.py": ["lmdb, read"],
     "db/image_source.py": ["data of a training"],
     "cli/history.py": ["history"],
-    "interop/pictures.py": ["array", "picture"],
+    "images/files.py": ["array", "picture"],
+    "images/preprocessing.py": ["preprocessing"],
+    "images/labels.py": ["labels"],
+    "interop/model_folder.py": ["table of inputs"],
     "cli/train_settings.py": ["settings", "training to resume", "settings of a text"],
     "db/text.py": ["text to learn from"],
     "db/sentences.py": ["corpus"],
@@ -228,7 +232,7 @@ def test_files_without_permission(tmp_path: Path) -> None:
 def test_arrays_of_all_numbers_and_orders_are_read(tmp_path: Path, dtype: str, order: Literal["C", "F"]) -> None:
     array = np.asarray(np.arange(24).reshape(2, 3, 4), dtype, order=order)
     np.save(tmp_path / "a.npy", array)
-    assert np.array_equal(read_images(tmp_path / "a.npy", None, Pixels(1.0)), array[:, np.newaxis].astype(np.float32))
+    assert np.array_equal(read_images(tmp_path / "a.npy", GREY), array[:, np.newaxis].astype(np.float32))
 
 
 MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr", "LAB", "HSV", "I", "F", "I;16")
@@ -250,7 +254,7 @@ def test_pictures_of_every_mode_are_read_or_refused(tmp_path: Path) -> None:
 
 def _outcome_of_picture(path: Path, channels: int) -> str:
     try:
-        shape = read_images(path, channels, Pixels(1.0)).shape
+        shape = read_images(path, GREY if channels == 1 else COLORED).shape
     except TazzaError:
         return "refused"
     return "read" if shape == (1, channels, 3, 5) else f"{path}: {shape}"
@@ -260,7 +264,7 @@ def test_an_animated_picture_gives_its_first(tmp_path: Path) -> None:
     library = pytest.importorskip("PIL.Image")
     frames = [library.new("L", (4, 4), level) for level in (50, 200)]
     frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
-    assert set(read_images(tmp_path / "a.gif", 1, Pixels(1.0)).ravel()) == {50.0}
+    assert set(read_images(tmp_path / "a.gif", GREY).ravel()) == {50.0}
 
 
 # -- the command line --------------------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ FLOORS = [
     ["tensor"],
     ["array"],
     ["db"],
+    ["images"],
     ["device"],
     ["operator"],
     ["ops"],

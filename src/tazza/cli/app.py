@@ -15,7 +15,10 @@ import typer
 from typer.core import TyperGroup
 
 from tazza.cli import STATUS_OF_SIGNAL
+from tazza.cli.completion import operator_types
+from tazza.cli.image_commands import predict, quantize
 from tazza.cli.interruption import Interrupted, raised_signals
+from tazza.cli.options import Device, Engines, Gamma, InitNet, Inputs, ParameterNet, TestData, TrainNet, Trust
 from tazza.errors import TazzaError
 
 INTERRUPTED = STATUS_OF_SIGNAL + signal.SIGINT
@@ -33,7 +36,9 @@ class Commands(TyperGroup):
         except TazzaError as error:
             if ctx.params.get("debug"):
                 raise
-            print(f"error: {error}", file=sys.stderr)
+            from tazza.cli.console import make_console, print_error
+
+            print_error(make_console(stderr=True), str(error))
             raise typer.Exit(1) from error
         except KeyboardInterrupt as error:
             print("interrupted", file=sys.stderr)
@@ -49,21 +54,11 @@ class Trainings(TyperGroup):
         return super().resolve_command(ctx, ["program", *args] if program else args)
 
 
-Inputs = Annotated[
-    list[str] | None,
-    typer.Option("--input", help="NAME of a blob that is an input, where the files do not tell; may be repeated"),
-]
-Device = Annotated[str | None, typer.Option(help="cpu: run a net there that was saved for another device")]
-Trust = Annotated[
-    bool,
-    typer.Option("--trust", help="let the nets read and write files and databases: for models that you know"),
-]
-
 app = typer.Typer(
     cls=Commands,
     help="Train, run and look at nets in the Caffe2 format.",
     no_args_is_help=True,
-    add_completion=False,
+    rich_markup_mode="markdown",  # not "rich", which takes `[default: ...]` for a style and leaves it out
     pretty_exceptions_enable=False,
 )
 train = typer.Typer(
@@ -106,15 +101,12 @@ def train_lenet(
             " minidb file. [default: digits]"
         ),
     ] = None,
-    test_data: Annotated[
-        str | None, typer.Option(help="database to test on; without it a share of one database is held back")
+    test_data: TestData = None,
+    net: TrainNet = None,
+    init_net: ParameterNet = None,
+    iterations: Annotated[
+        int | None, typer.Option(help="batches to learn from. [default: those of --epochs]", min=1)
     ] = None,
-    net: Annotated[
-        str | None,
-        typer.Option(help="train net to run instead of LeNet (.pb, .pbtxt); reads 'data' and 'label', makes 'loss'"),
-    ] = None,
-    init_net: Annotated[str | None, typer.Option(help="net that makes the parameters of --net")] = None,
-    iterations: Annotated[int | None, typer.Option(help="batches to learn from", min=1)] = None,
     epochs: Annotated[float | None, typer.Option(help="rounds through the data. [default: 10]", min=0)] = None,
     batch_size: Annotated[int | None, typer.Option(help="images in a batch. [default: 64]", min=1)] = None,
     learning_rate: Annotated[float | None, typer.Option(help="what the rate starts from. [default: 0.05]")] = None,
@@ -123,14 +115,14 @@ def train_lenet(
     policy: Annotated[
         str | None, typer.Option(help="how the rate changes: poly, fixed, step, inv, exp ... [default: poly]")
     ] = None,
-    gamma: Annotated[float | None, typer.Option(help="of the policies step, exp and inv")] = None,
-    stepsize: Annotated[int | None, typer.Option(help="iterations of a step, of the policy step")] = None,
-    power: Annotated[float | None, typer.Option(help="of the policies poly and inv")] = None,
+    gamma: Gamma = None,
+    stepsize: Annotated[int | None, typer.Option(help="iterations of a step, of the policy step. [default: 1]")] = None,
+    power: Annotated[float | None, typer.Option(help="of the policies poly and inv. [default: 1; 0.75 of inv]")] = None,
     solver: Annotated[str | None, typer.Option(help="optimizer. [default: sgd]")] = None,
     seed: Annotated[
         int | None, typer.Option(help="of the first parameters and of what is held back. [default: 1]", min=0)
     ] = None,
-    engine: Annotated[str | None, typer.Option(help="engines to ask first, separated by commas")] = None,
+    engine: Engines = None,
     net_type: Annotated[
         str | None, typer.Option(help="how nets run: simple, async_scheduling, dag, plan ... [default: simple]")
     ] = None,
@@ -158,9 +150,11 @@ def train_lenet(
 
 @train.command("char-lstm")
 def train_char_lstm(
-    data: Annotated[str | None, typer.Option(help="text file (UTF-8).")] = None,
+    data: Annotated[str | None, typer.Option(help="text file (UTF-8). [default: that of --resume]")] = None,
     epochs: Annotated[float | None, typer.Option(help="rounds through the text. [default: 40]", min=0)] = None,
-    iterations: Annotated[int | None, typer.Option(help="windows to learn from", min=1)] = None,
+    iterations: Annotated[
+        int | None, typer.Option(help="windows to learn from. [default: those of --epochs]", min=1)
+    ] = None,
     batch_size: Annotated[int | None, typer.Option(help="parts of the text side by side. [default: 32]", min=1)] = None,
     steps: Annotated[int | None, typer.Option(help="characters of a window. [default: 32]", min=1)] = None,
     hidden: Annotated[int | None, typer.Option(help="units of a layer. [default: 192]", min=1)] = None,
@@ -234,44 +228,24 @@ def train_program(
     train_task(program, given, folder, resume=resume, overwrite=overwrite)
 
 
-@app.command()
-def predict(
-    model: Annotated[
-        Path, typer.Argument(help="predictor minidb, predict net, or folder with init_net.pb and predict_net.pb")
-    ],
-    inputs: Annotated[list[Path], typer.Argument(help="images (.png, .jpg ...), arrays (.npy), or IDX files")],
-    init_net: Annotated[
-        Path | None, typer.Option(help="net that makes the parameters. [default: init_net.pb beside MODEL]")
-    ] = None,
-    top: Annotated[int, typer.Option(help="classes to print", min=1)] = 3,
-    scale: Annotated[float, typer.Option(help="what bytes are multiplied by")] = 1 / 256,
-    size: Annotated[int | None, typer.Option(help="scale images to this height and width", min=1)] = None,
-    invert: Annotated[bool, typer.Option("--invert", help="make black white, for dark ink on a light ground")] = False,
-    input: Inputs = None,
-    device: Device = None,
-    trust: Trust = False,
-) -> None:
-    """Print the most probable classes of images."""
-    from tazza.cli.model_files import Loading, find_model
-    from tazza.cli.predict import predict as run
-    from tazza.interop.pictures import Pixels
-
-    files = find_model(model, init_net, Loading(() if input is None else input, device, trust))
-    run(files, inputs, top=top, pixels=Pixels(scale, size, invert))
+app.command()(predict)
 
 
 @app.command()
 def show(
     net: Annotated[Path | None, typer.Argument(help="a net (.pb, .pbtxt) or a predictor minidb")] = None,
-    init_net: Annotated[
-        Path | None, typer.Option(help="net that makes the parameters. [default: init_net.pb beside predict_net.pb]")
-    ] = None,
+    init_net: InitNet = None,
     shape: Annotated[
         list[str] | None, typer.Option(help="NAME=1,1,28,28 of an input (float32, or NAME:uint8=...); may be repeated")
     ] = None,
     input: Inputs = None,
     picture: Annotated[Path | None, typer.Option(help="draw the net into this SVG file instead")] = None,
-    operator: Annotated[str | None, typer.Option(help="show what is known of an operator type instead")] = None,
+    operator: Annotated[
+        str | None,
+        typer.Option(
+            help="show what is known of an operator type. [default: a net is shown]", autocompletion=operator_types
+        ),
+    ] = None,
 ) -> None:
     """Show the operators of a net with shapes, parameters and operations; or an operator type."""
     from tazza.cli.ops import show_operator
@@ -288,9 +262,15 @@ def show(
 
 @app.command()
 def ops(
-    type: Annotated[str | None, typer.Argument(help="an operator type, such as Conv; all without it")] = None,
-    family: Annotated[str | None, typer.Option(help="list those of a family or a field, such as nn.conv or nn")] = None,
-    engine: Annotated[str | None, typer.Option(help="list those that an engine has, such as onednn")] = None,
+    type: Annotated[
+        str | None, typer.Argument(help="an operator type, such as Conv; all without it", autocompletion=operator_types)
+    ] = None,
+    family: Annotated[
+        str | None, typer.Option(help="list those of a family or a field, such as nn.conv or nn. [default: all]")
+    ] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="list those that an engine has, such as onednn. [default: all]")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON, for programs")] = False,
 ) -> None:
     """List operators by family with the engines that have them; or show one: shapes, arguments, errors, example."""
@@ -312,21 +292,21 @@ def profile(
     net: Annotated[
         str, typer.Argument(help="predictor minidb, predict net, folder with both nets, or a name such as resnet50")
     ],
-    init_net: Annotated[
-        Path | None, typer.Option(help="net that makes the parameters. [default: init_net.pb beside NET]")
-    ] = None,
+    init_net: InitNet = None,
     shape: Annotated[
         list[str] | None, typer.Option(help="NAME=1,1,28,28 of an input (float32, or NAME:uint8=...); may be repeated")
     ] = None,
-    batch: Annotated[int | None, typer.Option(help="first extent of every input", min=1)] = None,
+    batch: Annotated[
+        int | None, typer.Option(help="first extent of every input. [default: as its shape says]", min=1)
+    ] = None,
     type: Annotated[
         str | None, typer.Option(help="net type: simple, plan, async_scheduling ... [default: as predict runs it]")
     ] = None,
     workers: Annotated[int, typer.Option(help="of parallel types. [default: as many as threads]", min=0)] = 0,
     runs: Annotated[int, typer.Option(help="runs to measure", min=1)] = 10,
     top: Annotated[int, typer.Option(help="rows of operators and types to print", min=1)] = 20,
-    trace: Annotated[Path | None, typer.Option(help="write a trace for Perfetto (JSON)")] = None,
-    picture: Annotated[Path | None, typer.Option(help="draw the last run (.png, .svg, .pdf)")] = None,
+    trace: Annotated[Path | None, typer.Option(help="write a trace for Perfetto (JSON). [default: none]")] = None,
+    picture: Annotated[Path | None, typer.Option(help="draw the last run (.png, .svg, .pdf). [default: none]")] = None,
     input: Inputs = None,
     device: Device = None,
     trust: Trust = False,
@@ -370,53 +350,7 @@ def view(
     run(Request(net, init_net, [] if shape is None else shape, batch, loading=loading), Measuring(runs, workers), out)
 
 
-@app.command()
-def quantize(
-    model: Annotated[
-        Path, typer.Argument(help="predictor minidb, predict net, or folder with init_net.pb and predict_net.pb")
-    ],
-    data: Annotated[
-        Path,
-        typer.Option(
-            help="images to calibrate with: an LMDB, a minidb, a folder with IDX files or pictures, or one such file"
-        ),
-    ],
-    init_net: Annotated[
-        Path | None, typer.Option(help="net that makes the parameters. [default: init_net.pb beside MODEL]")
-    ] = None,
-    method: Annotated[str, typer.Option(help="min-max, percentile or entropy: how ranges are found")] = "min-max",
-    weights: Annotated[str, typer.Option(help="scales of filters: one a channel, or one a tensor")] = "channel",
-    keep: Annotated[
-        list[str] | None, typer.Option(help="NAME of an output whose operator stays float32; may be repeated")
-    ] = None,
-    least_db: Annotated[
-        float | None, typer.Option(help="keep the worst layers float32 until outputs have so much signal to error")
-    ] = None,
-    compare: Annotated[bool, typer.Option("--compare", help="tell what each layer loses, with a picture")] = False,
-    top: Annotated[int, typer.Option(help="layers to print", min=1)] = 20,
-    images: Annotated[int, typer.Option(help="images to take", min=1)] = 256,
-    batch_size: Annotated[int, typer.Option(help="images in a batch", min=1)] = 32,
-    scale: Annotated[float, typer.Option(help="what bytes are multiplied by")] = 1 / 256,
-    size: Annotated[int | None, typer.Option(help="scale pictures to this height and width", min=1)] = None,
-    invert: Annotated[bool, typer.Option("--invert", help="make black white, for dark ink on a light ground")] = False,
-    out: Annotated[Path, typer.Option(help="folder for both nets, table and picture")] = Path("out/int8"),
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the nets that are in --out")] = False,
-    input: Inputs = None,
-    trust: Trust = False,
-) -> None:
-    """Make a net of bytes out of a float32 net, and tell what stays float32 and why.
-
-    Into --out go init_net.pb and predict_net.pb, with --compare or --least-db a table (comparison.csv) and a picture
-    (comparison.png) of what each layer loses. Compared is on the images that were calibrated with.
-    """
-    from tazza.cli.model_files import Loading, find_model
-    from tazza.cli.quantize import Data, Wish
-    from tazza.cli.quantize import quantize as run
-    from tazza.interop.pictures import Pixels
-
-    files = find_model(model, init_net, Loading(() if input is None else input, None, trust))
-    wish = Wish(method, weights, () if keep is None else keep, least_db, compare, top)
-    run(files, Data(data, images, batch_size, Pixels(scale, size, invert)), wish, out, overwrite=overwrite)
+app.command()(quantize)
 
 
 @app.command()

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import tazza
-from tazza.errors import FileError
+from tazza.errors import ArgumentError, FileError
 from tazza.graph.inference import infer_net
+from tazza.images.files import SUFFIXES
 from tazza.interop import Predictor, PredictorFile
 from tazza.interop.chosen_inputs import check_inputs, choose_inputs
+from tazza.interop.model_folder import NET_SUFFIXES, find_nets, init_beside
 from tazza.interop.predictor_file import ROLES
 from tazza.operator import Spec
 from tazza.proto import NetDef
 from tazza.proto.message import read_message
 from tazza.runtime.files import kind_of, shown
 
-NET_SUFFIXES = frozenset({".pb", ".pbtxt", ".prototxt", ".txt"})
-PREDICT, INIT = "predict_net.pb", "init_net.pb"
+INIT = "init_net.pb"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,10 @@ class Loading:
     inputs: Sequence[str] = ()
     device: str | None = None
     trust: bool = False
+
+    def with_inputs(self, known: Mapping[str, object] | None) -> Loading:
+        """Return this with the inputs that a folder tells, where the user says none."""
+        return self if known is None or self.inputs else replace(self, inputs=tuple(known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +44,8 @@ class ModelFiles:
     is_net: bool
     loading: Loading = field(default_factory=Loading)
 
-    def load(self) -> Predictor:
-        """Return what runs the model.
+    def load(self, *, outputs: Sequence[str] | None = None) -> Predictor:
+        """Return what runs the model; `outputs` are those that it declares by default.
 
         Raises:
             FileError: a net comes without the one that makes its parameters.
@@ -51,7 +56,8 @@ class ModelFiles:
                 f"there is no '{self.main.with_name(INIT)}' beside '{self.main}'", hint="name it with --init-net"
             )
         files = (self.main,) if self.init is None else (self.init, self.main)
-        return tazza.load(*files, inputs=self.inputs or None, device=self.loading.device, trust=self.loading.trust)
+        said = self.loading
+        return tazza.load(*files, inputs=said.inputs or None, outputs=outputs, device=said.device, trust=said.trust)
 
     @property
     def inputs(self) -> Sequence[str]:
@@ -70,15 +76,16 @@ def find_model(path: Path, init_net: Path | None, loading: Loading | None = None
         raise FileError(
             f"{shown(path)} does not exist", hint="name a net, a predictor file, or a folder with both nets"
         )
-    if kind_of(path) == "folder" and kind_of(path / PREDICT) is not None:
-        path = path / PREDICT
     if kind_of(path) == "folder" and kind_of(path / "data.mdb") is None:
-        raise FileError(f"folder '{path}' has no {PREDICT}", hint="name the file of the net")
+        found = find_nets(path)
+        init = found.init if init_net is None else init_net
+        return ModelFiles(found.main, init, is_net=found.init is not None, loading=said.with_inputs(found.inputs))
+    if path.suffix.lower() in SUFFIXES:
+        raise ArgumentError(f"{shown(path)} is an image, and the model comes first", hint="tazza predict MODEL IMAGES")
     if path.suffix not in NET_SUFFIXES:
         return ModelFiles(path, None, is_net=False, loading=said)
-    beside = path.with_name(INIT)
-    found = beside if path.name == PREDICT and kind_of(beside) is not None else None
-    return ModelFiles(path, found if init_net is None else init_net, is_net=True, loading=said)
+    init = init_beside(path) if init_net is None else init_net
+    return ModelFiles(path, init, is_net=True, loading=said)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,14 @@
-"""`tazza predict`: the most probable classes of images."""
+"""`tazza predict`: what a net says of images, or the pictures that it makes of them.
+
+Images go through in batches of one shape. What cannot be read or does not fit is named, and the rest goes on; no more
+than a batch lies in memory, but for arrays and IDX files, each of which is read at once.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -9,62 +16,247 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tazza.cli.console import make_console, print_text
-from tazza.cli.model_files import ModelFiles
-from tazza.errors import ArgumentError, ShapeError
+from tazza.cli.image_options import Chosen, ImageWish, choose_preprocessing, read_numbers, settings_beside
+from tazza.cli.model_files import ModelFiles, describe
+from tazza.cli.predict_pictures import PictureFolder
+from tazza.cli.predict_results import Image, Results, classify, make_results
+from tazza.cli.progress import Counted
+from tazza.errors import ArgumentError, FileError, FormatError, ShapeError, TazzaError
+from tazza.images import Preprocessing, image_files, read_labels
+from tazza.images.batch import prepared, read_stored
+from tazza.images.output import is_picture
 from tazza.interop import Predictor
-from tazza.interop.pictures import Pixels, read_images
-from tazza.operator import find_schema
-from tazza.ops.nn.conv import CONVS
-from tazza.tensor import Tensor
+from tazza.interop.image_needs import fitting_size, image_input, image_needs
+from tazza.runtime.files import kind_of, shown, write_bytes_atomically
 
-BATCH = 100
+LABELS_BESIDE = "labels.txt"
+"""What labels are called beside a model."""
+BATCH_BYTES = 64 << 20
+"""A batch is run when it has so many bytes, whatever its size."""
+NO_CLASSES = "predict is for nets that classify, or make pictures; --output NAME takes another output"
+PER_IMAGE = (FileError, FormatError, ShapeError)
+"""What may be wrong with one image and with no other."""
 
 
-def predict(model: ModelFiles, images: list[Path], *, top: int, pixels: Pixels) -> None:
-    """Print a line for each image: where it is from, and the `top` classes with their probabilities.
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the user wants; texts as they were typed."""
+
+    top: int = 3
+    labels: Path | None = None
+    format: str | None = None
+    output: str | None = None
+    pictures: Path | None = None
+    range: str | None = None
+    batch_size: int = 16
+    save: bool = False
+    images: ImageWish = field(default_factory=ImageWish)
+
+
+def predict(model: ModelFiles, inputs: Sequence[Path], wish: Wish) -> int:
+    """Print what a net says of images; return the exit status, 1 where one of them failed.
 
     Raises:
-        TazzaError: a file is missing or broken, or an image does not fit the net.
+        TazzaError: the model, a folder or an option is wrong; nothing is printed then.
     """
     console = make_console()
-    with model.load() as predictor:
-        if len(predictor.inputs) != 1:
-            raise ArgumentError(
-                f"net {predictor.name!r} has {len(predictor.inputs)} inputs: {', '.join(predictor.inputs)}",
-                hint="name the one that takes images with --input; the others must have values, or use tazza.load",
-            )
-        channels = input_channels(predictor)
-        for path in images:
-            found = read_images(path, channels, pixels)
-            for start in range(0, len(found), BATCH):
-                scores = _scores(predictor, found[start : start + BATCH])
-                for row, values in enumerate(scores, start):
-                    label = str(path) if len(found) == 1 else f"{path}[{row}]"
-                    print_text(console, _line(label, values, top))
-
-
-def _scores(predictor: Predictor, images: NDArray[np.float32]) -> NDArray[Any]:
-    outputs = predictor.run({predictor.inputs[0]: images})
-    name, scores = next(iter(outputs.items()))
-    if scores.ndim < 2 or len(scores) != len(images):
-        raise ShapeError(
-            f"output {name!r} of shape {scores.shape} is not (N, classes), with N = {len(images)} images",
-            hint="predict is for nets that classify",
+    results = make_results(wish.format, console)
+    told_on = make_console(stderr=True)
+    if console.is_terminal and told_on.is_terminal:
+        told_on = console  # a bar on the same screen has to know of lines
+    files = list(_files(inputs))
+    with model.load(outputs=None if wish.output is None else [wish.output]) as predictor:
+        chosen = choose_preprocessing(wish.images, model, image_needs(predictor))
+        labels = _labels(wish, model)
+        pictures = (
+            None if wish.pictures is None else PictureFolder(wish.pictures, inputs, chosen.prepare, _limits(wish))
         )
-    return scores.reshape(len(images), -1)
+        if wish.save:
+            _save(model, chosen.prepare, wish.labels)
+        with Counted(told_on, "images", len(files)) as told:
+            if chosen.file is not None and told_on.is_terminal:
+                told.note(f"pictures as {chosen.file} says")
+            run = _Run(model, predictor, chosen, wish, labels, results, pictures, told)
+            run.all(files)
+        results.end()
+        return run.end()
 
 
-def _line(label: str, scores: NDArray[Any], top: int) -> str:
-    best = np.argsort(-scores, kind="stable")[:top]
-    return f"{label}: " + "  ".join(f"{index} ({scores[index]:.1%})" for index in best)
+def _files(inputs: Sequence[Path]) -> Iterator[Path]:
+    """Give files, and those of folders.
+
+    Raises:
+        FileError: a folder has no images.
+    """
+    for path in inputs:
+        if kind_of(path) != "folder":
+            yield path
+            continue
+        found = list(image_files(path))
+        if not found:
+            raise FileError(
+                f"folder {shown(path)} has no images", hint="name files, or a folder of .jpg, .png, .npy ..."
+            )
+        yield from found
 
 
-def input_channels(predictor: Predictor) -> int | None:
-    """Return how many channels the first convolution on the input takes; None when there is none."""
-    for op in predictor.definition.op:
-        view = find_schema(op.type).view(op)
-        if view.schema in CONVS and op.input[0] == predictor.inputs[0]:
-            weight = predictor.workspace.blob(view.input_name("W")).value
-            if isinstance(weight, Tensor):
-                return int(weight.shape[1 if view.order == "NCHW" else -1]) * int(view.group)
-    return None
+def _labels(wish: Wish, model: ModelFiles) -> tuple[str, ...] | None:
+    beside = model.main.with_name(LABELS_BESIDE)
+    if wish.labels is None and (wish.pictures is not None or kind_of(beside) is None):
+        return None
+    return read_labels(beside if wish.labels is None else wish.labels)
+
+
+def _limits(wish: Wish) -> tuple[float, float] | None:
+    if wish.range is None:
+        return None
+    found = read_numbers(wish.range, "--range")
+    if len(found) != 2:
+        raise ArgumentError(f"--range {wish.range!r} is no pair", hint="BLACK,WHITE such as 0,1 or -1,1")
+    return found[0], found[1]
+
+
+def _save(model: ModelFiles, prepare: Preprocessing, labels: Path | None) -> None:
+    prepare.write(settings_beside(model))
+    if labels is not None:
+        text = "".join(f"{label}\n" for label in read_labels(labels))
+        write_bytes_atomically(model.main.with_name(LABELS_BESIDE), text.encode())
+
+
+def _likeness(pair: tuple[Image, NDArray[Any] | TazzaError]) -> object:
+    """Return what images of one batch have in common; None: they failed."""
+    found = pair[1]
+    return None if isinstance(found, TazzaError) else (found.shape, found.dtype)
+
+
+@dataclass(slots=True)
+class _Run:
+    """A walk over all images; `taken` counts them, `failures` what went wrong; `hints` are those that were given."""
+
+    model: ModelFiles
+    predictor: Predictor
+    chosen: Chosen
+    wish: Wish
+    labels: tuple[str, ...] | None
+    results: Results
+    pictures: PictureFolder | None
+    told: Counted
+    taken: int = 0
+    failures: int = 0
+    hints: set[str] = field(default_factory=set[str])
+
+    def all(self, files: Sequence[Path]) -> None:
+        """Run all images, and tell of each in its turn."""
+        for _, alike in groupby(self._images(files), key=_likeness):
+            batch: list[tuple[Image, NDArray[Any]]] = []
+            for image, found in alike:
+                if isinstance(found, TazzaError):
+                    self._failed(image, found)
+                    self.results.flush()
+                    continue
+                batch.append((image, found))
+                if len(batch) == self.wish.batch_size or len(batch) * found.nbytes > BATCH_BYTES:
+                    self._batch(batch)
+                    batch = []
+            self._batch(batch)
+
+    def end(self) -> int:
+        """Tell how many images failed, and return the exit status."""
+        if self.failures and self.taken > 1:
+            print_text(make_console(stderr=True), f"{self.failures} of {self.taken} images failed")
+        return 1 if self.failures else 0
+
+    def _images(self, files: Sequence[Path]) -> Iterator[tuple[Image, NDArray[Any] | TazzaError]]:
+        """Give images as the net takes them, without the batch, or why they cannot be read."""
+        prepare = self.chosen.prepare
+        for done, path in enumerate(files):
+            self.told(done)
+            self.taken += 1
+            try:
+                stored = read_stored(path)
+                if stored is None:
+                    yield Image(path), prepare(path)[0]
+                    continue
+                self.taken += len(stored) - 1
+                for start in range(0, len(stored), self.wish.batch_size):
+                    part = prepared(stored[start : start + self.wish.batch_size], prepare)
+                    for row, image in enumerate(part, start):
+                        yield Image(path, None if len(stored) == 1 else row), image
+            except PER_IMAGE as error:
+                yield Image(path), error
+        self.told(len(files))
+
+    def _batch(self, batch: Sequence[tuple[Image, NDArray[Any]]]) -> None:
+        """Run some images; where that fails, each by itself, so that it is known which one does not fit."""
+        if not batch:
+            return
+        try:
+            made = self._outputs([numbers for _, numbers in batch])
+        except TazzaError:
+            for image, numbers in batch:
+                self._alone(image, numbers)
+        else:
+            for (image, _), output in zip(batch, made, strict=True):
+                self._take(image, output)
+        self.results.flush()
+
+    def _alone(self, image: Image, numbers: NDArray[Any]) -> None:
+        try:
+            made = self._outputs([numbers])
+        except PER_IMAGE as error:
+            self._failed(image, self._explained(image, numbers, error))
+            return
+        self._take(image, made[0])
+
+    def _outputs(self, images: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Return what the net makes of images, one row each."""
+        name, made = next(iter(self.predictor.run({image_input(self.predictor): np.stack(images)}).items()))
+        if np.ndim(made) < 2 or len(made) != len(images):
+            raise ShapeError(
+                f"output {name!r} of shape {np.shape(made)} has no row for each of {len(images)} images",
+                hint=NO_CLASSES,
+            )
+        return made
+
+    def _take(self, image: Image, output: NDArray[Any]) -> None:
+        try:
+            if self.pictures is not None:
+                self.results.picture(image, self.pictures.write(image, output))
+                return
+            if sum(extent > 1 for extent in output.shape) > 1:
+                raise ShapeError(
+                    f"the net makes numbers of shape {output.shape} of an image, not one for each class",
+                    hint="--pictures FOLDER writes them" if is_picture(output, self.chosen.prepare) else NO_CLASSES,
+                )
+            self.results.classes(classify(image, output, self.wish.top, self.labels))
+        except PER_IMAGE as error:
+            self._failed(image, error)
+
+    def _explained(self, image: Image, numbers: NDArray[Any], error: TazzaError) -> TazzaError:
+        """Return the error, or one that says which size the net takes where that is what is wrong."""
+        if not isinstance(error, ShapeError):
+            return error
+        order = self.chosen.prepare.order
+        told = describe(self.model).inputs
+        found = fitting_size(self.predictor, numbers, order, told)
+        if found is None:
+            return error
+        H, W = numbers.shape[1:] if order == "NCHW" else numbers.shape[:2]
+        size = found.size
+        wanted = f"{size[0]}" if size[0] == size[1] else f"{size[0]},{size[1]}"
+        comes = "is" if self.chosen.prepare.size is None else "is scaled to"
+        more = " or more" if found.or_more else ""
+        return ShapeError(
+            f"{image} {comes} {W}x{H}, this net takes {size[1]}x{size[0]}{more}",
+            hint=f"--size {wanted} scales pictures; --fit crop keeps their shape",
+        )
+
+    def _failed(self, image: Image, error: TazzaError) -> None:
+        self.failures += 1
+        told = error.message if str(image.path) in error.message else f"{image}: {error.message}"
+        self.results.failed(image, error.message)
+        lines = [told, *(f"  {line}" for line in error.where)]
+        if error.hint is not None and error.hint not in self.hints:
+            self.hints.add(error.hint)
+            lines.append(f"  hint: {error.hint}")
+        self.told.error("\n".join(lines))

@@ -21,7 +21,7 @@ from tazza.interop import Predictor
 from tazza.models.zoo import CLASSIFIERS
 from tazza.nets import NetBase, create_net
 from tazza.nets.base import PLAN
-from tazza.observers.profile import Profile, Summary
+from tazza.observers.profile import Profile, Summary, Table
 from tazza.observers.recorder import profile_net
 from tazza.observers.trace import write_trace
 from tazza.operator import Spec, find_argument
@@ -34,6 +34,8 @@ SEED = 1
 """Of the numbers that inputs are filled with."""
 STORED = "as stored"
 """Of a shape that the model says itself."""
+LEAST_WORTH = ("sd", "lanes", "GB/s", "copied MB", "min", "waits µs", "late µs", "total ms", "GFLOP/s", "runs")
+"""Columns that narrow terminals leave out, those first."""
 TIMELINE_RUNS = 1
 """Runs of which the timeline is printed: the last ones."""
 
@@ -90,15 +92,29 @@ def check_target(path: Path | None, request: Request) -> None:
 
 
 def _print(console: Console, found: Profile, rows: Sequence[Summary], what: str) -> None:
-    made = found.table(rows, what=what)
+    made = narrowed(found.table(rows, what=what), console.width)
     table = RichTable(box=None, header_style="bold", pad_edge=False)
     for column, title in enumerate(made.titles):
         text = made.is_text(column)
         table.add_column(escape(title), justify="left" if text else "right", no_wrap=not text, overflow="fold")
-    for row in made.rows:
-        table.add_row(*map(escape, row))
+    for cells, row in zip(made.rows, rows, strict=True):
+        table.add_row(*map(escape, cells), style="bold" if what != "lane" and found.is_slow(row) else None)
     console.print()
     console.print(table)
+
+
+def narrowed(made: Table, width: int) -> Table:
+    """Return a table without the columns that matter least, as many as do not fit into a width.
+
+    >>> print(narrowed(Table(("type", "runs", "sd", "min", "lanes"), (("Conv", "10", "0.1", "0.2", "a"),), 1), 17))
+    type  runs  min
+    Conv    10  0.2
+    """
+    for title in LEAST_WORTH:
+        if made.width <= width:
+            break
+        made = made.without(title)
+    return made
 
 
 # -- what runs ---------------------------------------------------------------------------------------------------------

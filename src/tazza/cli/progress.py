@@ -19,7 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from tazza.cli.console import print_text
+from tazza.cli.console import print_error, print_text
 from tazza.models.training import TrainingStep
 
 LINE_EVERY_S = 5.0
@@ -100,6 +100,10 @@ class _Shown:
     def note(self, text: str) -> None:
         """Print a line that stays."""
         print_text(self._console, text)
+
+    def error(self, text: str) -> None:
+        """Print what went wrong, on the same console."""
+        print_error(self._console, text)
 
 
 class Display(_Shown):

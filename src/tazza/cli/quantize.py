@@ -11,12 +11,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from tazza.cli.console import make_console, print_text
+from tazza.cli.image_options import ImageWish, choose_preprocessing
 from tazza.cli.model_files import ModelFiles
-from tazza.cli.predict import input_channels
 from tazza.cli.progress import Counted
 from tazza.cli.train_folder import make_writable, remove_results
-from tazza.errors import ArgumentError, FileError
+from tazza.errors import FileError
 from tazza.interop import PredictorFile, parameter_fill
+from tazza.interop.image_needs import ImageNeeds, image_input, image_needs
 from tazza.interop.int8 import (
     Calibrated,
     Comparison,
@@ -29,7 +30,6 @@ from tazza.interop.int8 import (
     watch_nets,
 )
 from tazza.interop.int8.method import find_method
-from tazza.interop.pictures import Pixels
 from tazza.interop.predictor_file import ROLES
 from tazza.proto import NetDef
 from tazza.proto.message import read_message, write_message
@@ -60,7 +60,7 @@ class Data:
     path: Path
     most: int
     batch_size: int
-    pixels: Pixels
+    images: ImageWish
 
 
 def quantize(model: ModelFiles, data: Data, wish: Wish, out: Path, *, overwrite: bool) -> None:
@@ -80,10 +80,8 @@ def quantize(model: ModelFiles, data: Data, wish: Wish, out: Path, *, overwrite:
             hint="--overwrite replaces them, --out names another folder",
         )
     nets = read_nets(model)
-    channels = nets.channels
-    examples = file_examples(
-        data.path, nets.input, channels=channels, pixels=data.pixels, batch_size=data.batch_size, most=data.most
-    )
+    prepare = choose_preprocessing(data.images, model, nets.needs).prepare
+    examples = file_examples(data.path, nets.input, prepare=prepare, batch_size=data.batch_size, most=data.most)
     with Counted(console, "batches watched", examples.batches) as told:
         seen = watch_nets(nets.init, nets.predict, examples, told=told, trust=model.loading.trust)
     small, compared = _made(seen, examples, wish, console)
@@ -127,12 +125,12 @@ def _made(seen: Calibrated, examples: Examples, wish: Wish, console: Console) ->
 
 @dataclass(frozen=True, slots=True)
 class FloatNets:
-    """The nets of a model, its input that takes images, and how many channels these have, if a convolution says."""
+    """The nets of a model, its input that takes images, and what it says of these."""
 
     init: NetDef
     predict: NetDef
     input: str
-    channels: int | None
+    needs: ImageNeeds
 
 
 def read_nets(model: ModelFiles) -> FloatNets:
@@ -143,23 +141,18 @@ def read_nets(model: ModelFiles) -> FloatNets:
         TazzaError: a file is missing or broken.
     """
     with model.load() as predictor:
-        if len(predictor.inputs) != 1:
-            raise ArgumentError(
-                f"net {predictor.name!r} has {len(predictor.inputs)} inputs: {', '.join(predictor.inputs)}",
-                hint="name the one that takes images with --input; tazza.interop.int8 takes nets of several",
-            )
         if model.is_net:
             predict = read_message(model.main, NetDef)
         else:
             predict = PredictorFile.read(model.main).net(ROLES.PREDICT_NET_TYPE)
         del predict.external_output[:]
         predict.external_output.extend(predictor.outputs)
-        name = predictor.inputs[0]
+        name = image_input(predictor)
         read = dict.fromkeys(blob for op in predict.op for blob in op.input)
         space = predictor.workspace
         held = [blob for blob in read if blob != name and space.has_blob(blob)]
         init = NetDef(name=f"{predict.name}_init", op=[parameter_fill(blob, space.fetch(blob)) for blob in held])
-        return FloatNets(init, predict, name, input_channels(predictor))
+        return FloatNets(init, predict, name, image_needs(predictor))
 
 
 # -- what is told ------------------------------------------------------------------------------------------------------

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, BinaryIO
 
+import numpy as np
+
 from tazza.errors import FormatError, TazzaError, UnavailableError
 from tazza.runtime.files import one_line
 
@@ -32,7 +34,7 @@ def decode_picture(file: BinaryIO, nbytes: int, what: str, *, colors: int) -> Im
         UnavailableError: Pillow is not there.
     """
     try:
-        from PIL import Image
+        from PIL import Image, UnidentifiedImageError
     except ImportError as error:
         raise UnavailableError(
             f"pictures need Pillow, which cannot be imported: {error}", hint="pip install pillow"
@@ -40,12 +42,24 @@ def decode_picture(file: BinaryIO, nbytes: int, what: str, *, colors: int) -> Im
     try:
         with Image.open(file, formats=FORMATS) as image:
             _check_pixels(image.width * image.height, nbytes, what)
-            return image.convert("RGB" if colors == 3 else "L")
+            plain = _high_bytes(image) if image.mode.startswith("I") else image
+            return plain.convert("RGB" if colors == 3 else "L")
     except TazzaError:
         raise
+    except UnidentifiedImageError as error:
+        hint = f"formats that are read: {', '.join(FORMATS)}"
+        raise FormatError(f"{what} is no image that can be read: it begins as no picture does", hint=hint) from error
     except Exception as error:  # decoders of pictures raise whatever comes up in damaged ones
         hint = f"formats that are read: {', '.join(FORMATS)}"
         raise FormatError(f"{what} is no image that can be read: {one_line(error)}", hint=hint) from error
+
+
+def _high_bytes(image: Image) -> Image:
+    """Return grey levels of 16 bits as their high bytes; Pillow's own conversion takes all above 255 for white."""
+    from PIL.Image import fromarray
+
+    levels = np.asarray(image).astype(np.int64)
+    return fromarray(np.clip(levels >> 8, 0, 255).astype(np.uint8))
 
 
 def _check_pixels(pixels: int, nbytes: int, what: str) -> None:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tazza.errors import ArgumentError, DTypeError, NetError
+from tazza.errors import ArgumentError, DBError, DTypeError, FormatError, NetError
 from tazza.interop.chosen_inputs import check_inputs, choose_inputs, needed_blobs
 from tazza.interop.init_net import run_init_net
+from tazza.interop.model_folder import NET_SUFFIXES, find_nets
 from tazza.interop.seats import Seats
 from tazza.nets import NETS, NetBase, SimpleNet, create_net
 from tazza.nets.base import PLAN
@@ -31,6 +32,7 @@ from tazza.operator.trust import RUN
 from tazza.proto import NetDef
 from tazza.proto.message import read_message
 from tazza.runtime.closing import Closing
+from tazza.runtime.files import kind_of
 from tazza.runtime.flags import flag
 from tazza.runtime.invariance import BATCH_INVARIANT
 from tazza.runtime.threads import thread_count
@@ -107,7 +109,7 @@ class Predictor(Closing):
             raise NetError(
                 f"net {predict_net.name!r} does not make the output {strange[0]!r}", hint="name a blob it writes"
             )
-        self._dtypes = {name: _dtypes(predict_net, name) for name in self.inputs}
+        self.dtypes = {name: _dtypes(predict_net, name) for name in self.inputs}
         self.definition = self._planned(predict_net, batch_invariant)
         self._closed = False
         self._names = frozenset(self.inputs)
@@ -138,6 +140,16 @@ class Predictor(Closing):
 
     def __repr__(self) -> str:
         return f"Predictor({self.name!r}: {', '.join(self.inputs)} -> {', '.join(self.outputs)})"
+
+    def _repr_html_(self) -> str:
+        """Return it for a notebook: what it takes, what it gives, and its net."""
+        from tazza.graph.html import net_html
+        from tazza.runtime.html import heading, table
+
+        types = {name: "any type" if dtypes is None else _one_of(dtypes) for name, dtypes in self.dtypes.items()}
+        rows = [("takes", name, types[name]) for name in self.inputs]
+        rows += [("gives", name, "") for name in self.outputs]
+        return heading(repr(self)) + table(("", "blob", "elements"), rows) + net_html(self.definition, self.name)
 
     @property
     def name(self) -> str:
@@ -224,9 +236,9 @@ class Predictor(Closing):
         if isinstance(value, (Tensor, bytes, str)) or not hasattr(value, "__array__"):
             return feedable(name, value)
         array: NDArray[Any] = np.asarray(value)
-        allowed = self._dtypes[name]
+        allowed = self.dtypes[name]
         if allowed is not None and DataType.of(array) not in allowed:
-            wanted = " or ".join(sorted(dtype.label for dtype in allowed))
+            wanted = _one_of(allowed)
             raise DTypeError(
                 f"input {name!r} of predictor {self.name!r} is {array.dtype.name}, it must be {wanted}",
                 hint=f"pass {name}.astype(...)",
@@ -300,6 +312,10 @@ class _Seat(OwnsNets):
         return {name: take(self._blobs[name]) for name in self._outputs}
 
 
+def _one_of(dtypes: Iterable[DataType]) -> str:
+    return " or ".join(sorted(dtype.label for dtype in dtypes))
+
+
 def _lies_as(tensor: Tensor, array: NDArray[Any]) -> bool:
     """Whether an array could be read in a tensor's place."""
     flags = array.flags
@@ -318,13 +334,14 @@ def load(
     trust: bool = False,
     batch_invariant: bool = False,
 ) -> Predictor:
-    """Load a model: an init net and a predict net, or one predictor file.
+    """Load a model: an init net and a predict net, a folder that holds both, or one predictor file.
 
     Loading computes and draws random numbers. What runs may also keep state and write blobs of its own workspace; for
     whatever else a net does, `trust` is asked.
 
     Args:
-        init_net: the net that makes the parameters, or its file, binary or text; with nothing else a predictor file.
+        init_net: the net that makes the parameters, or its file, binary or text; with nothing else a predictor file, or
+            a folder in which the files of a model have names that people give them, see `interop.model_folder`.
         predict_net: the net that computes, or its file.
         inputs: what `run` takes; by default what the file says, or what the init net does not make or makes only so
             that it exists, see `interop.chosen_inputs`.
@@ -340,7 +357,7 @@ def load(
         FileError, DBError, FormatError: a file is missing or broken.
         ArgumentError: the net reads none of that name that `inputs` says.
         TrustError: a net would do more than compute, and `trust` is not set; nothing has run then.
-        NetError: the two nets do not fit each other.
+        NetError: the two nets do not fit each other, or stand in each other's place.
         UnknownOperatorError: nobody declares an operator, or nothing computes it on the device that it was saved for.
     """
     if device not in (None, CPU_KIND):
@@ -354,9 +371,12 @@ def load(
             return _load_nets(init_net, predict_net, workspace, wanted)
         if isinstance(init_net, NetDef):
             raise ArgumentError("an init net alone predicts nothing", hint="pass the predict net as well")
-        from tazza.interop.predictor_file import PredictorFile  # with all that builds models, which nets do not need
-
-        return _load_file(PredictorFile.read(init_net, db_type=db_type, name=name), workspace, wanted)
+        if db_type is None and _is_folder_of_nets(init_net):
+            found = find_nets(init_net)
+            if found.init is not None:
+                return _load_nets(found.init, found.main, workspace, wanted.with_inputs(found.inputs))
+            init_net = found.main
+        return _load_file(_predictor_file(init_net, db_type, name), workspace, wanted)
     except BaseException:
         workspace.reset()
         raise
@@ -371,6 +391,10 @@ class _Wanted:
     device: str | None
     trust: bool
     batch_invariant: bool
+
+    def with_inputs(self, known: Mapping[str, object] | None) -> _Wanted:
+        """Return this with the inputs that a folder tells, where the caller says none."""
+        return self if known is None or self.inputs is not None else replace(self, inputs=tuple(known))
 
     def predictor(
         self, net: NetDef, workspace: Workspace, inputs: Sequence[str], outputs: Sequence[str] | None
@@ -393,12 +417,42 @@ def _load_nets(init_net: Source, predict_net: Source, workspace: Workspace, want
         wanted.placed(read_message(net, NetDef) if not isinstance(net, NetDef) else net)
         for net in (init_net, predict_net)
     )
+    _check_places(init, predict)
     check_inputs(predict, wanted.inputs or ())
     wanted.check(predict, "the predict net" if isinstance(predict_net, NetDef) else f"'{predict_net}'")
     source = "the init net" if isinstance(init_net, NetDef) else f"'{init_net}'"
     run_init_net(init, workspace, source=source, trust=wanted.trust)
     taken = choose_inputs(init, predict, wanted.inputs).names
     return wanted.predictor(predict, workspace, taken, wanted.outputs)
+
+
+def _is_folder_of_nets(path: str | os.PathLike[str]) -> bool:
+    return kind_of(path) == "folder" and kind_of(Path(path, "data.mdb")) is None
+
+
+def _predictor_file(path: str | os.PathLike[str], db_type: str | None, name: str) -> PredictorFile:
+    from tazza.interop.predictor_file import PredictorFile  # with all that builds models, which nets do not need
+
+    try:
+        return PredictorFile.read(path, db_type=db_type, name=name)
+    except (DBError, FormatError) as error:
+        if Path(path).suffix not in NET_SUFFIXES:
+            raise
+        hint = "a net is loaded together with its init net: tazza.load(init_net, predict_net), or their folder"
+        raise type(error)(error.message, hint=hint) from error
+
+
+def _check_places(init: NetDef, predict: NetDef) -> None:
+    """Notice nets that stand in each other's place: what should predict reads nothing, what should make reads that."""
+    made = {name for op in predict.op for name in op.output}
+    takes = any(name not in made for op in predict.op for name in op.input)
+    read = {name for op in init.op for name in op.input} - {name for op in init.op for name in op.output}
+    if made and not takes and read & made:
+        raise NetError(
+            f"the two nets stand in each other's place: the one given as predict net ({predict.name!r}) makes "
+            f"{min(read & made)!r}, which the one given as init net ({init.name!r}) reads",
+            hint="swap them: tazza.load(init_net, predict_net); the init net makes the parameters",
+        )
 
 
 def _load_file(file: PredictorFile, workspace: Workspace, wanted: _Wanted) -> Predictor:

@@ -12,8 +12,8 @@ import enum
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeVar
+from types import MethodType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tazza.errors import DuplicateError, NotFoundError, ShapeError
 from tazza.models.initializer import Initializer
@@ -54,7 +54,13 @@ class Parameter:
     kind: ParameterKind
 
 
-class Model:
+if TYPE_CHECKING:
+    from tazza.models.layer_methods import LayerMethods
+else:
+    LayerMethods = object
+
+
+class Model(LayerMethods):
     """Two nets, and the parameters that they share.
 
     >>> model = Model("digits")
@@ -82,12 +88,22 @@ class Model:
     def __repr__(self) -> str:
         return f"Model({self.name!r}, {len(self.net.proto.op)} operators, {len(self.parameters)} parameters)"
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        """Return the layer of that name, for this model."""
-        found = None if name.startswith("_") else LAYERS.get(name)
-        if found is None:
-            raise AttributeError(f"a model has no attribute and no layer {name!r}; {LAYERS.near(name)}")
-        return partial(found, self)
+    def _repr_html_(self) -> str:
+        """Return it for a notebook: its parameters, and its net."""
+        from tazza.graph.html import net_html
+        from tazza.runtime.html import heading, table
+
+        rows = [(str(one.blob), str(list(one.shape)), one.kind.value) for one in self.parameters.values()]
+        return heading(repr(self)) + table(("parameter", "shape", "kind"), rows) + net_html(self.net.proto, self.name)
+
+    if not TYPE_CHECKING:  # who checks types looks at `LayerMethods`, and refuses what is misspelt
+
+        def __getattr__(self, name: str) -> Callable[..., Any]:
+            """Return the layer of that name, as a method of this model."""
+            found = None if name.startswith("_") else LAYERS.get(name)
+            if found is None:
+                raise AttributeError(f"a model has no attribute and no layer {name!r}; {LAYERS.near(name)}")
+            return MethodType(found, self)
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *LAYERS.keys()})

@@ -114,6 +114,12 @@ class Net:
     def __repr__(self) -> str:
         return f"Net({self.name!r}, {len(self.proto.op)} operators)"
 
+    def _repr_html_(self) -> str:
+        """Return it for a notebook: a row for each operator."""
+        from tazza.graph.html import net_html
+
+        return net_html(self.proto, repr(self))
+
     @property
     def name(self) -> str:
         """The name that it got."""

@@ -123,6 +123,12 @@ class NetBase(Observable):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {len(self.operators)} operators)"
 
+    def _repr_html_(self) -> str:
+        """Return it for a notebook: a row for each operator; `explain()` tells engines and times."""
+        from tazza.graph.html import net_html
+
+        return net_html(self.definition, repr(self))
+
     @property
     def name(self) -> str:
         """The net's name."""

@@ -11,6 +11,10 @@ from tazza.operator import Choice, Cost, Operator, Spec
 from tazza.proto import OperatorDef
 from tazza.tensor import Blob, Tensor
 
+HEAD = ("operator", "writes", "engine", "implementation", "layout", "KiB", "us", "fused from")
+"""Titles of the columns."""
+SLOW_SHARE = 0.1
+"""A step that takes more than this share of the time is marked."""
 INDENT = "  "
 """What each level of nets within stands behind."""
 
@@ -99,13 +103,24 @@ class Explanation:
     placements: tuple[Placement, ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
-        head = ("operator", "writes", "engine", "implementation", "layout", "KiB", "us", "fused from")
-        lines = [head, *_lines(self.rows)]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+        lines = [HEAD, *_lines(self.rows)]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(HEAD))]
         table = "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
         if not self.arena_bytes:
             return table
         return f"{table}\narena {self.arena_bytes} bytes, {self.unshared_bytes} without sharing"
+
+    def _repr_html_(self) -> str:
+        """Return it for a notebook: a table of the steps, the slowest in bold where they were timed."""
+        from tazza.runtime.html import heading, table
+
+        lines = list(_lines(self.rows))
+        times = [row.time_s for row in _all_rows(self.rows)]
+        whole_s = sum(time_s for time_s in times if time_s is not None)
+        slow = {place for place, time_s in enumerate(times) if time_s is not None and time_s > SLOW_SHARE * whole_s}
+        sizes = f"arena {self.arena_bytes:,} bytes, {self.unshared_bytes:,} without sharing"
+        arena = heading(sizes) if self.arena_bytes else ""
+        return table(HEAD, lines, numbers={HEAD.index("KiB"), HEAD.index("us")}, marked=slow) + arena
 
     def offers(self) -> str:
         """Return a text: for each operator the engines that were asked and what they answered, the taken one last.
@@ -120,6 +135,12 @@ def _offers(rows: Sequence[Row], indent: str = "") -> Iterator[str]:
         yield f"{indent}{row.operator} {row.outputs}"
         yield from (f"{indent}{INDENT}{choice}" for choice in row.choices)
         yield from _offers(row.within, indent + INDENT)
+
+
+def _all_rows(rows: Sequence[Row]) -> Iterator[Row]:
+    for row in rows:
+        yield row
+        yield from _all_rows(row.within)
 
 
 def _lines(rows: Sequence[Row], indent: str = "") -> Iterator[tuple[str, ...]]:

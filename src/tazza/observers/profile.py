@@ -11,7 +11,7 @@ A profile is what `observers/recorder.py` measured, as it was; nothing in it cha
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
@@ -23,6 +23,8 @@ from tazza.runtime.waiting import Wait
 IDLE_S = 20e-6
 """The shortest stretch between two operators of a lane that a timeline shows as one of waiting."""
 NOTHING = Cost()
+SLOW_SHARE = 0.1
+"""Of the time of all operators: a row that takes more is marked."""
 
 K = TypeVar("K")
 
@@ -231,6 +233,20 @@ class Profile:
         """Return summaries as a table."""
         return summary_table(list(rows), self.total_s, what)
 
+    def is_slow(self, row: Summary) -> bool:
+        """Whether a row takes so much of the time that tables mark it."""
+        return row.total_s > SLOW_SHARE * self.total_s
+
+    def _repr_html_(self) -> str:
+        """Return it for a notebook: the sums, and a table each for operators, types and lanes, slow rows in bold."""
+        from tazza.runtime.html import heading
+
+        parts = [heading(self.headline())]
+        for rows, what in ((self.by_operator(), "operator"), (self.by_type(), "type"), (self.by_lane(), "lane")):
+            slow = {place for place, row in enumerate(rows) if self.is_slow(row)} if what != "lane" else set[int]()
+            parts.append(self.table(rows, what=what).html(marked=slow))
+        return "".join(parts)
+
     def __str__(self) -> str:
         return "\n\n".join(
             (
@@ -254,6 +270,32 @@ class Table:
         lines = (self.titles, *self.rows)
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.titles))]
         return "\n".join("  ".join(self._cells(line, widths)).rstrip() for line in lines)
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+    def html(self, *, marked: Collection[int] = ()) -> str:
+        """Return it as HTML, rows of these places in bold."""
+        from tazza.runtime.html import table
+
+        numbers = {column for column in range(len(self.titles)) if not self.is_text(column)}
+        return table(self.titles, self.rows, numbers=numbers, marked=marked)
+
+    @property
+    def width(self) -> int:
+        """How many letters its lines have, with two between columns."""
+        lines = (self.titles, *self.rows)
+        count = len(self.titles)
+        return sum(max(len(line[column]) for line in lines) for column in range(count)) + 2 * (count - 1)
+
+    def without(self, title: str) -> Table:
+        """Return it without a column; the place of the last one, which is text, stays empty."""
+        if title not in self.titles:
+            return self
+        place = self.titles.index(title)
+        end = ("",) if place == len(self.titles) - 1 else ()
+        titles, *rows = ((*line[:place], *line[place + 1 :], *end) for line in (self.titles, *self.rows))
+        return Table(titles, tuple(rows), self.left)
 
     def is_text(self, column: int) -> bool:
         """Whether a column holds text rather than numbers."""

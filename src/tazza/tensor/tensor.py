@@ -499,6 +499,12 @@ class Tensor(ArrayOperators):
     def __repr__(self) -> str:
         return ATTACHED["representation"](self)
 
+    def _repr_html_(self) -> str:
+        """Return it for a notebook: what it is, and its elements as `repr` shows them."""
+        from tazza.runtime.html import heading, preformatted
+
+        return heading(f"{self.dtype.label}{list(self.shape)}, {self.nbytes:,} bytes") + preformatted(repr(self))
+
 
 def _storage_for(spec: TensorSpec, holder: str) -> Storage:
     if spec.dtype is DataType.STRING:

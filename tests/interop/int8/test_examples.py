@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from tazza.db.images import LabelledImages, write_image_records
 from tazza.errors import ArgumentError, DBError, FileError, ShapeError
+from tazza.images import Preprocessing
 from tazza.interop.int8 import Examples, array_batches, file_examples
-from tazza.interop.pictures import Pixels
 from tests.db.test_idx import idx_bytes
 
 IMAGES = np.random.default_rng(1).integers(0, 256, (7, 5, 4)).astype(np.uint8)
@@ -88,7 +88,7 @@ def write_path(kind: str, folder: Path) -> Path:
 
 def test_pixels(tmp_path: Path) -> None:
     path = write("minidb", tmp_path)
-    found = file_examples(path, "data", pixels=Pixels(2.0, invert=True))
+    found = file_examples(path, "data", prepare=Preprocessing(scale=2.0, colors="grey", invert=True))
     np.testing.assert_array_equal(joined(found), (255 - IMAGES[:, None].astype(np.float32)) * 2)
 
 

@@ -1,6 +1,7 @@
 """Batches to calibrate and to compare with: from arrays, pictures, folders and databases, one in memory at a time.
 
-Letters: images (N, C, H, W) of float32. Bytes are scaled by what `Pixels` says, other numbers taken as they are.
+Letters: images (N, C, H, W) of float32. Bytes become numbers as a `Preprocessing` says; other
+numbers are taken as they are.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from tazza.db.base import open_db
 from tazza.db.image_source import database_type
 from tazza.db.images import find_idx
 from tazza.errors import ArgumentError, FileError, FormatError, ShapeError
-from tazza.interop.pictures import BYTE_MAX, Pixels, read_images
+from tazza.images.batch import prepared, read_images
+from tazza.images.files import SUFFIXES, is_idx
+from tazza.images.preprocessing import Preprocessing
 from tazza.proto import TensorProtos
 from tazza.proto.message import parse
 from tazza.runtime.files import kind_of, names_in, one_line, shown
@@ -29,9 +32,7 @@ Array = NDArray[Any]
 BATCH = 32
 MOST = 256
 """Examples that are taken where nobody says how many."""
-SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".npy"})
-"""Of the files of a folder that are taken."""
-PLAIN = Pixels(1 / 256)
+PLAIN = Preprocessing(colors="grey")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +90,7 @@ def file_examples(
     path: str | os.PathLike[str],
     name: str,
     *,
-    channels: int | None = None,
-    pixels: Pixels = PLAIN,
+    prepare: Preprocessing = PLAIN,
     batch_size: int = BATCH,
     most: int | None = MOST,
 ) -> Examples:
@@ -101,8 +101,7 @@ def file_examples(
             folder with MNIST's IDX files; a folder of pictures and .npy files, in the order of their names; one such
             file.
         name: of the input.
-        channels: of pictures; 3 makes them red, green, blue, else they are grey.
-        pixels: what bytes are multiplied by, and the size that pictures get.
+        prepare: how bytes become numbers, and the colours and size that pictures get.
         batch_size: examples of a batch.
         most: examples in all; None: as many as there are.
 
@@ -118,11 +117,11 @@ def file_examples(
         raise FileError(f"{shown(path)} does not exist", hint="name a database, a folder or a file of images")
     if kind == "folder" and database_type(place) is None:
         files = _files_of(place)
-    elif kind == "folder" or not (place.suffix.lower() in SUFFIXES or "idx" in place.name):
-        return Examples(lambda: ({name: image} for image in _records(place, pixels)), batch_size, most)
+    elif kind == "folder" or not (place.suffix.lower() in SUFFIXES or is_idx(place)):
+        return Examples(lambda: ({name: image} for image in _records(place, prepare)), batch_size, most)
     else:
         files = [place]
-    return Examples(lambda: ({name: read_images(file, channels, pixels)} for file in files), batch_size, most)
+    return Examples(lambda: ({name: read_images(file, prepare)} for file in files), batch_size, most)
 
 
 def _check(batch_size: int, most: int | None) -> None:
@@ -140,7 +139,7 @@ def _files_of(folder: Path) -> list[Path]:
     return files if found is None else [found]
 
 
-def _records(place: Path, pixels: Pixels) -> Iterator[Array]:
+def _records(place: Path, prepare: Preprocessing) -> Iterator[Array]:
     """Read the first tensor of each record, (H, W), (C, H, W) or of any other shape, as one example."""
     with open_db(str(database_type(place)), place) as db, db.cursor() as cursor:
         for key, value in cursor:
@@ -150,11 +149,15 @@ def _records(place: Path, pixels: Pixels) -> Iterator[Array]:
                     f"record {one_line(key)} of {shown(place)} holds no tensor", hint="records begin with an image"
                 )
             image = tensor_proto_to_array(protos[0])
-            if image.ndim == 2:
-                image = image[np.newaxis]
-            if image.dtype == np.uint8:
-                image = (BYTE_MAX - image if pixels.invert else image).astype(np.float32) * np.float32(pixels.scale)
-            yield image[np.newaxis].astype(np.float32)
+            if image.ndim in (2, 3):
+                yield prepared(image[np.newaxis], prepare)
+            elif image.dtype == np.uint8:
+                raise ShapeError(
+                    f"record {one_line(key)} of {shown(place)} holds bytes of shape {image.shape}, no image",
+                    hint="(H, W) and (C, H, W) are images",
+                )
+            else:
+                yield image[np.newaxis].astype(np.float32)
 
 
 def _cut(part: Mapping[str, Array], size: int) -> Iterator[dict[str, Array]]:

@@ -1,4 +1,4 @@
-"""Images from files: pictures, arrays of NumPy (.npy) and IDX files, none of which is unpacked before it is checked.
+"""Files of images: pictures, arrays of NumPy (.npy) and IDX files, none of which is unpacked before it is checked.
 
 A header of a few bytes can ask for gigabytes. So the extents of an array are held against the length of its file before
 anything is unpacked, as `tazza.db.picture` does with the size of a picture.
@@ -8,56 +8,88 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from tazza.db.idx import read_idx
 from tazza.db.picture import decode_picture
 from tazza.errors import FormatError, ShapeError
-from tazza.runtime.files import one_line, open_regular, shown
+from tazza.runtime.files import AnyPath, kind_of, names_in, one_line, open_regular, resolved, shown
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 BYTE_MAX = 255
 NPY_HEADER_MAX = 10_000
 BYTES_MAX = 2**63
 """No array has extents for more, not even one without elements."""
+SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".npy"})
+"""Of the files of a folder that are taken for images."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pixels:
-    """How images become input: what bytes are multiplied by, the height and width to scale to, black for white."""
+def image_files(folder: AnyPath) -> Iterator[Path]:
+    """Give the image files of a folder and of the folders in it, by name, without what is hidden; each folder once.
 
-    scale: float
-    size: int | None = None
-    invert: bool = False
+    Raises:
+        FileError: a folder cannot be listed.
+    """
+    return _image_files(Path(folder), set())
 
 
-def read_images(path: Path, channels: int | None, pixels: Pixels) -> NDArray[np.float32]:
-    """Read a file into (N, C, H, W). Bytes are scaled; other numbers of arrays are taken as they are.
+def _image_files(folder: Path, seen: set[Path]) -> Iterator[Path]:
+    place = resolved(folder)
+    if place in seen:  # a link leads back
+        return
+    seen.add(place)
+    for name in names_in(folder):
+        path = Path(folder, name)
+        if name.startswith("."):
+            continue
+        if path.suffix.lower() in SUFFIXES or is_idx(path):
+            if kind_of(path) == "file":
+                yield path
+        elif kind_of(path) == "folder":
+            yield from _image_files(path, seen)
+
+
+def is_idx(path: Path) -> bool:
+    """Whether a file is called as IDX files of images are."""
+    return "idx" in path.name and path.suffix in ("", ".gz") and "labels" not in path.name
+
+
+def read_picture(path: AnyPath, *, grey: bool = False) -> Image:
+    """Return the picture in a file, as it was held: turned as its EXIF data says; grey, or red, green, blue.
 
     Raises:
         FileError: the file is missing or cannot be read.
-        FormatError: it is no image, array or IDX file, or declares more than its length justifies.
-        ShapeError: an array is not (H, W), (N, H, W) or (N, C, H, W).
+        FormatError: it is no picture, or declares more pixels than its length justifies.
     """
-    if path.suffix == ".npy":
-        array = read_array(path)
-    elif "idx" in path.name and path.suffix in ("", ".gz"):
-        array = read_idx(path)
-    else:
-        array = _read_picture(path, channels, pixels.size)
-    if array.ndim not in (2, 3, 4):
-        raise ShapeError(f"{shown(path)} has the shape {array.shape}, not (H, W), (N, H, W) or (N, C, H, W)")
-    if array.ndim < 4:
-        array = array.reshape(math.prod(array.shape[:-2]), 1, *array.shape[-2:])
-    if array.dtype != np.uint8:
-        with np.errstate(over="ignore"):  # what is beyond float32 becomes infinite
-            return array.astype(np.float32)
-    return (BYTE_MAX - array if pixels.invert else array).astype(np.float32) * np.float32(pixels.scale)
+    with open_regular(path, "image") as file:
+        return decoded(file, os.fstat(file.fileno()).st_size, shown(path), grey=grey)
+
+
+def decoded(file: BinaryIO, nbytes: int, what: str, *, grey: bool) -> Image:
+    """Return the picture in an open file of `nbytes` bytes, which messages call `what`; see `read_picture`.
+
+    Raises:
+        FormatError: it is no picture, or declares more pixels than its length justifies.
+    """
+    return _upright(decode_picture(file, nbytes, what, colors=1 if grey else 3))
+
+
+def _upright(image: Image) -> Image:
+    from PIL import ImageOps
+
+    try:
+        return ImageOps.exif_transpose(image)
+    except (
+        Exception
+    ):  # data about a picture may be damaged where the picture is not; its readers raise whatever comes up
+        return image
 
 
 def read_array(path: Path) -> NDArray[Any]:
@@ -97,11 +129,3 @@ def _array_header(file: BinaryIO, path: Path) -> tuple[tuple[int, ...], bool, np
             f"{shown(path)} is no array: {one_line(error)}", hint="numpy.save writes such files"
         ) from error
     return shape, by_columns, dtype
-
-
-def _read_picture(path: Path, channels: int | None, size: int | None) -> NDArray[np.uint8]:
-    """Return (1, C, H, W) bytes: grey for one channel, else red, green, blue."""
-    with open_regular(path, "image") as file:
-        made = decode_picture(file, os.fstat(file.fileno()).st_size, shown(path), colors=3 if channels == 3 else 1)
-    array = np.asarray(made if size is None else made.resize((size, size)), np.uint8)
-    return np.moveaxis(array, -1, 0)[np.newaxis] if array.ndim == 3 else array[np.newaxis, np.newaxis]

@@ -1,0 +1,258 @@
+"""What `tazza predict` prints of each image: a table, lines, JSON or CSV; and pictures that a net makes.
+
+JSON has an object a line: `image`, `row` where a file holds several, and `classes` (each with `class`, `label`,
+`score`), `picture` or `error`. CSV has a line for each class, best first, or for each picture.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from tazza.cli.console import print_exactly, print_text
+from tazza.errors import ArgumentError, ShapeError
+
+ROWS_OF_A_TABLE = 600
+"""A table is printed when it has so many rows: it lies in memory until then."""
+SUM_NEAR = 1e-2
+"""Scores of one image that are 0 or more, with a sum so near to 1, are shown as probabilities."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """Where an image is from; `row` counts those of one file from 0, None: it is the only one."""
+
+    path: Path
+    row: int | None = None
+
+    def __str__(self) -> str:
+        text = str(self.path)
+        shown = text if text.isprintable() else repr(text)[1:-1]
+        return shown if self.row is None else f"{shown}[{self.row}]"
+
+    def fields(self) -> dict[str, Any]:
+        """Return what tells it, for programs."""
+        found: dict[str, Any] = {"image": str(Image(self.path))}
+        return found if self.row is None else found | {"row": self.row}
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """A class, what it is called (its number, where nobody says), and its score."""
+
+    number: int
+    label: str | None
+    score: float
+
+    @property
+    def name(self) -> str:
+        """The label, or the number."""
+        return str(self.number) if self.label is None else self.label
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """The best classes of an image; `probable`: scores are probabilities."""
+
+    image: Image
+    guesses: tuple[Guess, ...]
+    probable: bool
+
+    def score(self, guess: Guess) -> str:
+        """Return a score for people."""
+        return f"{guess.score:.1%}" if self.probable else f"{guess.score:.4g}"
+
+
+def classify(image: Image, scores: NDArray[Any], top: int, labels: Sequence[str] | None) -> Classes:
+    """Return the best classes of an image from what a net made of it, one score a class.
+
+    Raises:
+        ShapeError: there are not as many labels as classes.
+    """
+    flat = np.asarray(scores, np.float64).reshape(-1)
+    if labels is not None and len(labels) != flat.size:
+        raise ShapeError(
+            f"{len(labels)} labels for {flat.size} classes", hint="--labels names a file with as many as the net has"
+        )
+    probable = bool(flat.min(initial=0) >= 0 and abs(flat.sum() - 1) < SUM_NEAR)
+    best = np.argsort(-flat, kind="stable")[:top]
+    numbers = [int(one) for one in best]
+    guesses = [Guess(one, None if labels is None else labels[one], float(flat[one])) for one in numbers]
+    return Classes(image, tuple(guesses), probable)
+
+
+class Results(ABC):
+    """Takes what comes of images, one by one; `end` prints what is left."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    @abstractmethod
+    def classes(self, found: Classes) -> None:
+        """Take the classes of an image."""
+
+    @abstractmethod
+    def picture(self, image: Image, path: Path) -> None:
+        """Take note of a picture that was written."""
+
+    def failed(self, image: Image, reason: str) -> None:
+        """Take note of an image that nothing came of; people are told elsewhere."""
+        del image, reason
+
+    def flush(self) -> None:
+        """Print what has come so far, where it need not wait for more."""
+        self.console.file.flush()
+
+    def end(self) -> None:
+        """Print what is left."""
+        self.flush()
+
+
+class Lines(Results):
+    """A line for each image."""
+
+    def classes(self, found: Classes) -> None:
+        """Print the line of an image."""
+        print_text(
+            self.console,
+            f"{found.image}: " + "  ".join(f"{guess.name} ({found.score(guess)})" for guess in found.guesses),
+        )
+
+    def picture(self, image: Image, path: Path) -> None:
+        """Print where the picture is."""
+        print_text(self.console, f"{image}: {Image(path)}")
+
+
+class Rows(Results):
+    """A table: a row for each class of each image."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self._rows: list[tuple[str, str, str]] = []
+
+    def classes(self, found: Classes) -> None:
+        """Add the rows of an image."""
+        if len(self._rows) + len(found.guesses) > ROWS_OF_A_TABLE:
+            self.end()
+        for place, guess in enumerate(found.guesses):
+            label = "" if guess.label is None else f" {guess.label}"
+            self._rows.append(
+                ("" if place else str(found.image), f"{guess.number}{label}", found.score(guess)),
+            )
+
+    def picture(self, image: Image, path: Path) -> None:
+        """Print where the picture is."""
+        print_text(self.console, f"{image}: {Image(path)}")
+
+    def end(self) -> None:
+        """Print the table so far."""
+        if not self._rows:
+            return
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        table.add_column("image", overflow="fold", ratio=3)
+        table.add_column("class", overflow="fold", ratio=2)
+        table.add_column("score", justify="right", no_wrap=True)
+        for row in self._rows:
+            table.add_row(*map(escape, row), style=None if row[0] else "dim")
+        self.console.print(table)
+        self._rows.clear()
+
+
+class Exact(Results):
+    """Lines for programs, printed some at a time, which takes less time."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self._lines: list[str] = []
+
+    def flush(self) -> None:
+        """Print the lines so far."""
+        if self._lines:
+            print_exactly(self.console, "\n".join(self._lines))
+            self._lines.clear()
+
+
+class JsonLines(Exact):
+    """An object of JSON for each image, one a line."""
+
+    def classes(self, found: Classes) -> None:
+        """Print the classes of an image."""
+        told: list[dict[str, Any]] = []
+        for guess in found.guesses:
+            one: dict[str, Any] = {"class": guess.number}
+            if guess.label is not None:
+                one["label"] = guess.label
+            told.append(one | {"score": guess.score if np.isfinite(guess.score) else None})
+        self._print(found.image, classes=told)
+
+    def picture(self, image: Image, path: Path) -> None:
+        """Print where the picture is."""
+        self._print(image, picture=str(path))
+
+    def failed(self, image: Image, reason: str) -> None:
+        """Print why nothing came of an image."""
+        self._print(image, error=reason)
+
+    def _print(self, image: Image, **told: Any) -> None:
+        self._lines.append(json.dumps(image.fields() | told))
+
+
+class CsvLines(Exact):
+    """A line for each class of each image, under a head."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self._begun = False
+
+    def classes(self, found: Classes) -> None:
+        """Print the lines of an image."""
+        self._begin("image", "row", "rank", "class", "label", "score")
+        for rank, guess in enumerate(found.guesses, 1):
+            label = "" if guess.label is None else guess.label
+            self._print(*self._place(found.image), rank, guess.number, label, f"{guess.score:.9g}")
+
+    def picture(self, image: Image, path: Path) -> None:
+        """Print where the picture is."""
+        self._begin("image", "row", "picture")
+        self._print(*self._place(image), str(path))
+
+    @staticmethod
+    def _place(image: Image) -> tuple[str, str]:
+        return str(Image(image.path)), "" if image.row is None else str(image.row)
+
+    def _begin(self, *titles: str) -> None:
+        if not self._begun:
+            self._print(*titles)
+            self._begun = True
+
+    def _print(self, *cells: object) -> None:
+        line = io.StringIO()
+        csv.writer(line, lineterminator="").writerow(cells)
+        self._lines.append(line.getvalue())
+
+
+FORMATS: dict[str, type[Results]] = {"table": Rows, "lines": Lines, "json": JsonLines, "csv": CsvLines}
+
+
+def make_results(format: str | None, console: Console) -> Results:
+    """Return what prints in a format; by default a table on a terminal, else lines.
+
+    Raises:
+        ArgumentError: there is no such format.
+    """
+    name = format if format is not None else "table" if console.is_terminal else "lines"
+    if name not in FORMATS:
+        raise ArgumentError(f"--format {name!r} is none", hint=f"formats: {', '.join(FORMATS)}")
+    return FORMATS[name](console)
