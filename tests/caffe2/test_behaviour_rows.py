@@ -170,3 +170,18 @@ def test_a_row_gives_what_was_observed(name: str) -> None:
 def test_all_rows_are_run() -> None:
     if TABLE.is_file():
         assert sorted(read_rows(TABLE.read_text(encoding="utf-8"))) == list(ROWS)
+
+
+def test_denormals_count_as_0() -> None:
+    """docs/differences.md: in what computes and compares; what copies keeps them."""
+    tiny = np.array([1e-40, -1e-43], np.float32)
+    found: dict[str, Any] = {}
+    for type in ("Copy", "Abs", "Relu", "Negative", "EQ", "NE", "LT", "Add"):
+        ws.FeedBlob("x", tiny)
+        ws.FeedBlob("zero", np.zeros(2, np.float32))
+        inputs = ["x", "zero"] if type in ("EQ", "NE", "LT", "Add") else ["x"]
+        ws.RunOperatorOnce(core.CreateOperator(type, inputs, ["y"]))
+        found[type] = ws.FetchBlob("y").tolist()
+    zeros = {type: [0, 0] for type in ("Relu", "Negative", "Add")}
+    kept = {"Copy": tiny.tolist(), "Abs": abs(tiny).tolist()}
+    assert found == kept | zeros | {"EQ": [True, True], "NE": [False, False], "LT": [False, False]}

@@ -19,10 +19,14 @@ from caffe2.python.predictor import predictor_exporter
 from tazza.db import Mode, open_db
 from tazza.errors import ArgumentError
 from tazza.proto import CaffeDatum
+from tools import record_trainer_losses
 from tools.record_trainer import LINES, nets
 
 RECORDED: dict[str, dict[str, str]] = json.loads(
     (Path(__file__).parents[1] / "data" / "trainer_nets.json").read_text(encoding="utf-8")
+)
+LOSSES: dict[str, Any] = json.loads(
+    (Path(__file__).parents[1] / "data" / "trainer_losses.json").read_text(encoding="utf-8")
 )
 SIZE, BATCH = 32, 2
 
@@ -81,6 +85,24 @@ def pictures(path: Path, count: int) -> str:
             datum = CaffeDatum(data=file.getvalue(), encoded=True, label=number % 2)
             transaction.put(f"{number:04d}", datum.SerializeToString())
     return str(path)
+
+
+@pytest.mark.slow
+def test_losses_are_those_of_caffe2(folder: Path) -> None:
+    """The first is the same; then both go apart, but no further than Caffe2 when weights change by a millionth."""
+    with open_db("lmdb", str(folder / "train"), Mode.NEW) as db, db.transaction() as transaction:
+        for number, picture in enumerate(record_trainer_losses.pictures()):
+            file = io.BytesIO()
+            Image.fromarray(picture).save(file, "PNG")
+            datum = CaffeDatum(data=file.getvalue(), encoded=True, label=record_trainer_losses.label(number))
+            transaction.put(f"{number:04d}", datum.SerializeToString())
+    files = ["--train_data", str(folder / "train"), "--file_store_path", str(folder)]
+    given = record_trainer_losses.trained(files, feed=False)
+    ours, theirs, shaken = (np.array(one["steps"])[:, 0] for one in (given, LOSSES, LOSSES["shaken"]))
+    np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-6)
+    assert np.abs(ours - theirs).max() <= 2 * np.abs(shaken - theirs).max() < 0.1
+    for name, sum_of_squares in LOSSES["squares"].items():
+        np.testing.assert_allclose(given["squares"][name], sum_of_squares, rtol=2e-3)
 
 
 def line(folder: Path, *more: str) -> Any:

@@ -16,7 +16,6 @@ RECORDED: dict[str, dict[str, dict[str, Any]]] = json.loads(
     (Path(__file__).parents[1] / "data" / "caffe2_values.json").read_text(encoding="utf-8")
 )
 OTHER = {
-    "_import_c_extension..use_mkldnn": "of a library that tazza does not drive by this name",
     "nomnigraph..PIPE": "of Python's own `subprocess`",
 }
 """`module.class.name` (no class for what a module holds) -> why it is not there, or not the same."""

@@ -109,6 +109,7 @@ def test_waiting_blocks_until_another_thread_finishes() -> None:
 def test_options_name_places() -> None:
     assert place_of(DeviceOption()) == CPUPlace()
     assert place_of(device_option(CUDAPlace(2))) == CUDAPlace(2)
+    assert place_of(DeviceOption(device_type=5, device_id=1)) == CPUPlace()  # IDEEP
     with pytest.raises(UnavailableError, match="device type 7"):
         place_of(DeviceOption(device_type=7))
     with pytest.raises(ArgumentError, match="random_seed = -1"):

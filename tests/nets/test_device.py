@@ -156,6 +156,29 @@ def test_the_init_net_and_other_kinds_of_devices() -> None:
         load(parse_net(*INIT), net, device="cuda")
 
 
+@pytest.mark.parametrize("type", sorted(NETS.keys()))
+@pytest.mark.parametrize("saved", ["operators", "net", "one operator"])
+def test_ideep_is_the_cpu(type: str, saved: str) -> None:
+    """MKL-DNN ran on the CPU: nets of it give the same bits, wherever they name it."""
+    found: list[bytes] = []
+    for device in (0, 5):
+        net = parse_net(*LINES)
+        net.type, net.num_workers = type, 2
+        options = {
+            "operators": [op.device_option for op in net.op],
+            "net": [net.device_option],
+            "one operator": [net.op[0].device_option],
+        }
+        for option in options[saved]:
+            option.device_type = device
+        ws = Workspace()
+        ws.run_net_once(parse_net(*INIT))
+        ws.feed("x", np.array([[1, -2, 3]], np.float32))
+        ws.run_net_once(net)
+        found.append(ws.fetch("z").tobytes())
+    assert found[0] == found[1]
+
+
 def test_commands_take_the_device(run: Run, tmp_path: Path) -> None:
     net = parse_net(*LINES)
     on_net(net)

@@ -10,8 +10,11 @@ from tazza.errors import ArgumentError, UnavailableError
 from tazza.proto import DeviceOption
 from tazza.tensor import CPUPlace, CUDAPlace, Place
 
-CPU, CUDA = 0, 1
-"""Numbers of `DeviceTypeProto` that tazza runs on; the others can be stored, not run."""
+CPU, CUDA, IDEEP = 0, 1, 5
+"""Numbers of `DeviceTypeProto` that tazza runs on; the others can be stored, not run.
+
+IDEEP was the CPU by way of MKL-DNN, which is called oneDNN today: nets that name it run on the CPU.
+"""
 
 _current: ContextVar[DeviceOption | None] = ContextVar("tazza_device_option", default=None)
 
@@ -42,10 +45,13 @@ def device_option(
 def place_of(option: DeviceOption) -> Place:
     """Return the Place that an option names.
 
+    >>> place_of(DeviceOption(device_type=IDEEP)) == CPUPlace()
+    True
+
     Raises:
         UnavailableError: a device type that tazza cannot run on.
     """
-    if option.device_type == CPU:
+    if option.device_type in (CPU, IDEEP):
         return CPUPlace()
     if option.device_type == CUDA:
         return CUDAPlace(option.device_id)
