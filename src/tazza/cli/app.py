@@ -239,7 +239,9 @@ def show(
         list[str] | None, typer.Option(help="NAME=1,1,28,28 of an input (float32, or NAME:uint8=...); may be repeated")
     ] = None,
     input: Inputs = None,
-    picture: Annotated[Path | None, typer.Option(help="draw the net into this SVG file instead")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="draw the net into this SVG file instead. [default: none]")
+    ] = None,
     operator: Annotated[
         str | None,
         typer.Option(
@@ -326,13 +328,13 @@ def view(
     net: Annotated[
         str, typer.Argument(help="predictor minidb, predict net, folder with both nets, or a name such as resnet50")
     ],
-    init_net: Annotated[
-        Path | None, typer.Option(help="net that makes the parameters. [default: init_net.pb beside NET]")
-    ] = None,
+    init_net: InitNet = None,
     shape: Annotated[
         list[str] | None, typer.Option(help="NAME=1,1,28,28 of an input (float32, or NAME:uint8=...); may be repeated")
     ] = None,
-    batch: Annotated[int | None, typer.Option(help="first extent of every input", min=1)] = None,
+    batch: Annotated[
+        int | None, typer.Option(help="first extent of every input. [default: as its shape says]", min=1)
+    ] = None,
     runs: Annotated[int, typer.Option(help="runs to measure; 0: run nothing", min=0)] = 5,
     workers: Annotated[int, typer.Option(help="of a run side by side; 0: no such run", min=0)] = 2,
     out: Annotated[Path, typer.Option(help="the page")] = Path("out/view.html"),

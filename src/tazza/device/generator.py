@@ -16,6 +16,7 @@ Source: recorded runs of Caffe2 1.8.1 with fixed seeds.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,6 +32,11 @@ _BLOCK = 1 << 14
 _TURN = np.float64(np.float32(2 * np.pi))
 
 
+def fresh_seed() -> int:
+    """Return a seed that the operating system draws: 0 <= seed < 2**32."""
+    return int.from_bytes(os.urandom(4))
+
+
 class Generator:
     """A stream of random numbers that belongs to one operator; not thread-safe, since an operator runs once at a time.
 
@@ -43,7 +49,7 @@ class Generator:
         self.seed = seed
         self._twister = np.random.MT19937(0)
         self._state = np.random.RandomState(self._twister)
-        self._state.seed(seed)
+        self._state.seed(fresh_seed() if seed is None else seed)
         self._kept = np.zeros(2, np.int32)
 
     @property
