@@ -26,7 +26,8 @@ BIAS, STEP, LENGTHS, OPERANDS = FIRST, FIRST + 1, FIRST + 2, FIRST + 3
 """Words before the operands: the bias of forgetting as bits, addresses of the step and of the lengths."""
 
 
-def _launch(op: OpView, inputs: Sequence[Spec], letters: str, code: Callable[..., None]) -> Launch | Unsupported:
+def unit_launch(op: OpView, inputs: Sequence[Spec], letters: str, code: Callable[..., None]) -> Launch | Unsupported:
+    """Return the launch of a unit whose operands are those letters, after the words above."""
     by_letter = dict(zip(op.input_letters, inputs, strict=True))
     state = cast("TensorSpec", by_letter["H_prev"])
     if not all_float32(state):
@@ -34,7 +35,14 @@ def _launch(op: OpView, inputs: Sequence[Spec], letters: str, code: Callable[...
     ragged, drop = op.has_input("seq_lengths"), bool(op.drop_states)
     _, rows, units = state.shape
     threads = threads_for(min(thread_count(), max(rows, 1)), state.size, FLOPS, 32)
-    words: list[Word] = [threads, rows, units, 0, float_word(op.forget_bias), Slot("timestep")]
+    words: list[Word] = [
+        threads,
+        rows,
+        units,
+        0,
+        float_word(op.forget_bias if "forget_bias" in op.schema.args else 0.0),
+        Slot("timestep"),
+    ]
     words += [Slot("seq_lengths") if ragged else 0, *map(Slot, letters.split())]
     address = SOURCES.compiled(f"{op.type}, {ragged=}, {drop=}", lambda lines: code(lines, ragged=ragged, drop=drop))
     return BlockLaunch(address, tuple(words))
@@ -46,7 +54,7 @@ def prepare_lstm_unit(
 ) -> Launch | Unsupported:
     """Compile LSTMUnit."""
     del context, outputs
-    return _launch(op, inputs, "H_prev C_prev gates H C", _forward)
+    return unit_launch(op, inputs, "H_prev C_prev gates H C", _forward)
 
 
 @launcher(LSTM_UNIT_GRADIENT, engine="native", accepts=accepts_rows)
@@ -55,10 +63,10 @@ def prepare_lstm_unit_gradient(
 ) -> Launch | Unsupported:
     """Compile LSTMUnitGradient."""
     del context, outputs
-    return _launch(op, inputs, "C_prev gates C dH dC dH_prev dC_prev dgates", _backward)
+    return unit_launch(op, inputs, "C_prev gates C dH dC dH_prev dC_prev dgates", _backward)
 
 
-def _each_sequence(lines: Lines, ragged: bool, within: Callable[[str], None], beyond: Callable[[str], None]) -> None:
+def each_sequence(lines: Lines, ragged: bool, within: Callable[[str], None], beyond: Callable[[str], None]) -> None:
     """Run `within(n)` for sequences that this step belongs to, `beyond(n)` for those that have ended."""
     if not ragged:
         each_row(lines, within)
@@ -74,15 +82,17 @@ def _each_sequence(lines: Lines, ragged: bool, within: Callable[[str], None], be
     each_row(lines, row)
 
 
-class _Gates:
-    """The gates of one sequence: `quarter(k)` is where those of one kind begin."""
+class Gates:
+    """The gates of one sequence: `kind(k)` is where those of one of so many kinds begin."""
 
-    def __init__(self, v: Lanes, pointer: str, n: str, units: str) -> None:
+    def __init__(self, v: Lanes, pointer: str, n: str, units: str, kinds: int = 4) -> None:
+        """Find the row."""
         lines = v.lines
         self._v, self._units = v, units
-        self._row = row_at(lines, pointer, n, lines.let(f"mul i64 {units}, 4"))
+        self._row = row_at(lines, pointer, n, lines.let(f"mul i64 {units}, {kinds}"))
 
-    def quarter(self, k: int) -> str:
+    def kind(self, k: int) -> str:
+        """Return the address of those of kind k."""
         return self._v.lines.let(
             f"getelementptr float, ptr {self._row}, i64 {self._v.lines.let(f'mul i64 {self._units}, {k}')}"
         )
@@ -115,8 +125,8 @@ def _forward(lines: Lines, *, ragged: bool, drop: bool) -> None:
 
     def within(n: str) -> None:
         c_prev, h, c = (row_at(lines, one, n, units) for one in (C_prev, H, C))
-        four = _Gates(v, gates, n, units)
-        quarters = [four.quarter(k) for k in range(4)]
+        four = Gates(v, gates, n, units)
+        quarters = [four.kind(k) for k in range(4)]
 
         def unit(k: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
             del carried
@@ -130,12 +140,12 @@ def _forward(lines: Lines, *, ragged: bool, drop: bool) -> None:
 
     def beyond(n: str) -> None:
         for source, target in ((C_prev, C), (H_prev, H)):
-            _keep(v, row_at(lines, source, n, units), row_at(lines, target, n, units), units, drop)
+            keep(v, row_at(lines, source, n, units), row_at(lines, target, n, units), units, drop)
 
-    _each_sequence(lines, ragged, within, beyond)
+    each_sequence(lines, ragged, within, beyond)
 
 
-def _keep(v: Lanes, source: str, target: str, count: str, drop: bool) -> None:
+def keep(v: Lanes, source: str, target: str, count: str, drop: bool) -> None:
     """Copy elements, or write zeros."""
 
     def copy(k: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
@@ -155,9 +165,9 @@ def _backward(lines: Lines, *, ragged: bool, drop: bool) -> None:
     def within(n: str) -> None:
         rows = (row_at(lines, one, n, units) for one in (C_prev, C, dH, dC, dH_prev, dC_prev))
         c_prev, c, dh, dc, dh_prev, dc_prev = rows
-        four, slopes = _Gates(v, gates, n, units), _Gates(v, dgates, n, units)
-        at = [four.quarter(k) for k in range(4)]
-        to = [slopes.quarter(k) for k in range(4)]
+        four, slopes = Gates(v, gates, n, units), Gates(v, dgates, n, units)
+        at = [four.kind(k) for k in range(4)]
+        to = [slopes.kind(k) for k in range(4)]
 
         def unit(k: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
             del carried
@@ -183,12 +193,12 @@ def _backward(lines: Lines, *, ragged: bool, drop: bool) -> None:
 
     def beyond(n: str) -> None:
         for source, target in ((dC, dC_prev), (dH, dH_prev)):
-            _keep(v, row_at(lines, source, n, units), row_at(lines, target, n, units), units, drop)
+            keep(v, row_at(lines, source, n, units), row_at(lines, target, n, units), units, drop)
         four = lines.let(f"mul i64 {units}, 4")
         row = row_at(lines, dgates, n, four)
-        _keep(v, row, row, four, drop=True)
+        keep(v, row, row, four, drop=True)
 
-    _each_sequence(lines, ragged, within, beyond)
+    each_sequence(lines, ragged, within, beyond)
 
 
 def _bell(v: Lanes, x: str) -> str:
