@@ -136,11 +136,14 @@ def expm1(v: Lanes, x: str) -> str:
 
 def tanh(v: Lanes, x: str) -> str:
     """T / (t + 2) with t = exp(2 |x|) - 1."""
-    if avx512.fits(v):
-        return saturating.tanh(v, x)
+    return saturating.tanh(v, x) if avx512.fits(v) else v.div(*tanh_parts(v, x))
+
+
+def tanh_parts(v: Lanes, x: str) -> tuple[str, str]:
+    """Return t, with the sign of x, and t + 2."""
     size = v.ceiling(v.intrinsic("fabs", x), 10.0)
     t = expm1(v, v.add(size, size))
-    return v.copy_sign(v.div(t, v.add(t, v.constant(2.0))), x)
+    return v.copy_sign(t, x), v.add(t, v.constant(2.0))
 
 
 def sigmoid(v: Lanes, x: str) -> str:
@@ -148,7 +151,12 @@ def sigmoid(v: Lanes, x: str) -> str:
     one = v.constant(1.0)
     if avx512.fits(v):
         return avx512.reciprocal(v, v.add(one, exp(v, v.ceiling(v.neg(x), 88.0))))
-    return v.div(one, v.add(one, UNARY[v.bits]["exp"](v, v.neg(x))))
+    return v.div(v.constant(1.0), sigmoid_divisor(v, x))
+
+
+def sigmoid_divisor(v: Lanes, x: str) -> str:
+    """1 + exp(-x)."""
+    return v.add(v.constant(1.0), UNARY[v.bits]["exp"](v, v.neg(x)))
 
 
 def _log_parts(v: Lanes, x: str) -> tuple[str, str, str]:

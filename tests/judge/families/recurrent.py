@@ -31,6 +31,18 @@ def unit(hand: Hand, schema: OpSchema) -> Sketch:
     return Sketch(found, {**states, "gates": (1, N, gates * D)}, step_of(hand, N))
 
 
+@draws("FusedLSTMUnit")
+def fused_unit(hand: Hand, schema: OpSchema) -> Sketch:
+    """The product of a step, and its unit: of another inner size than the state has."""
+    del schema
+    _, N, K = hand.shape("X", 3, 3)
+    D = hand.integer(1, 20)
+    found: dict[str, Any] = hand.some({"forget_bias": hand.real(-1, 1), "drop_states": hand.integer(0, 1)})
+    states = dict.fromkeys(("H_prev", "C_prev"), (1, N, D))
+    shapes = {"X": (1, N, K), "W": (4 * D, K), "b": (4 * D,), "rows": (1, N, 4 * D), **states}
+    return Sketch(found, shapes, step_of(hand, N))
+
+
 @draws("InferenceLSTM")
 def stack(hand: Hand, schema: OpSchema) -> Sketch:
     """Layers of one or two directions, with biases or without."""

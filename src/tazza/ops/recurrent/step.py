@@ -18,6 +18,7 @@ import numpy as np
 from tazza.errors import ShapeError
 from tazza.operator import BlobOwner, LocalBlobs, Operator, OpView, OwnedNets, RunnableNet, show_dims, touched_by
 from tazza.operator.native_calls import BoundCalls
+from tazza.ops.recurrent.joined_step import joined
 from tazza.ops.recurrent.loop import Loop
 from tazza.ops.recurrent.recurrence import Link, declare_inputs, initial_rows
 from tazza.proto import NetDef
@@ -225,7 +226,7 @@ class StepState:
         for joint in self._joints:
             joint.connect(number)
         if self._net is None:
-            self._net = self._steps.make(self._steps.definition, self.blobs)
+            self._net = self._steps.make(self._steps.joined(self.blobs), self.blobs)
         self._net.run()
         for joint in self._settled:
             joint.settle()
@@ -303,6 +304,18 @@ class Steps(OwnedNets):
         self.shared = frozenset(self.made if shared is None else shared) - linked
         self._steps: dict[int, StepState] = {}  # by workspace, which each of them keeps alive
         self._loop: tuple[list[tuple[StepState, int]], Loop] | None = None
+        self._joined: NetDef | None = None
+
+    def joined(self, blobs: LocalBlobs) -> NetDef:
+        """Return the net as it runs; what the first workspace holds before its first step decides for all."""
+        if self._joined is None:
+
+            def spec_of(name: str) -> TensorSpec | None:
+                blob = blobs.get_blob(name)
+                return blob.value.spec if blob is not None and isinstance(blob.value, Tensor) else None
+
+            self._joined = joined(self.definition, self.links, spec_of)
+        return self._joined
 
     def of(self, blobs: LocalBlobs, shared: LocalBlobs, home: LocalBlobs | None = None) -> StepState:
         """Return the step of a workspace; `shared` is one that it sees, `home` one that blobs without links live in."""
@@ -323,11 +336,11 @@ class Steps(OwnedNets):
         self._loop = None
         for state, number in steps:
             state.run(number)
-        loop = self._joined([state for state, _ in steps])
+        loop = self._as_loop([state for state, _ in steps])
         if loop is not None:
             self._loop = steps, loop
 
-    def _joined(self, states: Sequence[StepState]) -> Loop | None:
+    def _as_loop(self, states: Sequence[StepState]) -> Loop | None:
         if len(set(map(id, states))) < len(states):
             return None  # one workspace serves several steps: what it is bound to is the last of them
         outside: dict[int, Blob] = {}

@@ -14,7 +14,7 @@ from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.kernel import threads_for
 from tazza.codegen.loop import lanes_of, load, store, sweep
 from tazza.codegen.rows import FIRST, FLOAT, D, each_row, element, row_at, when
-from tazza.codegen.vector import sigmoid, tanh
+from tazza.codegen.vector import sigmoid, sigmoid_divisor, tanh, tanh_parts
 from tazza.device import Context
 from tazza.engines.native import SOURCES
 from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
@@ -26,7 +26,8 @@ BIAS, STEP, LENGTHS, OPERANDS = FIRST, FIRST + 1, FIRST + 2, FIRST + 3
 """Words before the operands: the bias of forgetting as bits, addresses of the step and of the lengths."""
 
 
-def _launch(op: OpView, inputs: Sequence[Spec], letters: str, code: Callable[..., None]) -> Launch | Unsupported:
+def unit_launch(op: OpView, inputs: Sequence[Spec], letters: str, code: Callable[..., None]) -> Launch | Unsupported:
+    """Return the launch of a unit whose operands are those letters, after the words above."""
     by_letter = dict(zip(op.input_letters, inputs, strict=True))
     state = cast("TensorSpec", by_letter["H_prev"])
     if not all_float32(state):
@@ -34,7 +35,14 @@ def _launch(op: OpView, inputs: Sequence[Spec], letters: str, code: Callable[...
     ragged, drop = op.has_input("seq_lengths"), bool(op.drop_states)
     _, rows, units = state.shape
     threads = threads_for(min(thread_count(), max(rows, 1)), state.size, FLOPS, 32)
-    words: list[Word] = [threads, rows, units, 0, float_word(op.forget_bias), Slot("timestep")]
+    words: list[Word] = [
+        threads,
+        rows,
+        units,
+        0,
+        float_word(op.forget_bias if "forget_bias" in op.schema.args else 0.0),
+        Slot("timestep"),
+    ]
     words += [Slot("seq_lengths") if ragged else 0, *map(Slot, letters.split())]
     address = SOURCES.compiled(f"{op.type}, {ragged=}, {drop=}", lambda lines: code(lines, ragged=ragged, drop=drop))
     return BlockLaunch(address, tuple(words))
@@ -46,7 +54,7 @@ def prepare_lstm_unit(
 ) -> Launch | Unsupported:
     """Compile LSTMUnit."""
     del context, outputs
-    return _launch(op, inputs, "H_prev C_prev gates H C", _forward)
+    return unit_launch(op, inputs, "H_prev C_prev gates H C", _forward)
 
 
 @launcher(LSTM_UNIT_GRADIENT, engine="native", accepts=accepts_rows)
@@ -55,10 +63,10 @@ def prepare_lstm_unit_gradient(
 ) -> Launch | Unsupported:
     """Compile LSTMUnitGradient."""
     del context, outputs
-    return _launch(op, inputs, "C_prev gates C dH dC dH_prev dC_prev dgates", _backward)
+    return unit_launch(op, inputs, "C_prev gates C dH dC dH_prev dC_prev dgates", _backward)
 
 
-def _each_sequence(lines: Lines, ragged: bool, within: Callable[[str], None], beyond: Callable[[str], None]) -> None:
+def each_sequence(lines: Lines, ragged: bool, within: Callable[[str], None], beyond: Callable[[str], None]) -> None:
     """Run `within(n)` for sequences that this step belongs to, `beyond(n)` for those that have ended."""
     if not ragged:
         each_row(lines, within)
@@ -74,15 +82,17 @@ def _each_sequence(lines: Lines, ragged: bool, within: Callable[[str], None], be
     each_row(lines, row)
 
 
-class _Gates:
-    """The gates of one sequence: `quarter(k)` is where those of one kind begin."""
+class Gates:
+    """The gates of one sequence: `kind(k)` is where those of one of so many kinds begin."""
 
-    def __init__(self, v: Lanes, pointer: str, n: str, units: str) -> None:
+    def __init__(self, v: Lanes, pointer: str, n: str, units: str, kinds: int = 4) -> None:
+        """Find the row."""
         lines = v.lines
         self._v, self._units = v, units
-        self._row = row_at(lines, pointer, n, lines.let(f"mul i64 {units}, 4"))
+        self._row = row_at(lines, pointer, n, lines.let(f"mul i64 {units}, {kinds}"))
 
-    def quarter(self, k: int) -> str:
+    def kind(self, k: int) -> str:
+        """Return the address of those of kind k."""
         return self._v.lines.let(
             f"getelementptr float, ptr {self._row}, i64 {self._v.lines.let(f'mul i64 {self._units}, {k}')}"
         )
@@ -93,6 +103,21 @@ def _bias(lines: Lines, v: Lanes) -> str:
     return v.splat(lines.let(f"fptrunc double {lines.let(f'bitcast i64 {bits} to double')} to float"))
 
 
+def cell(v: Lanes, gates: Sequence[str], bias: str, c_prev: str) -> tuple[str, str]:
+    """Return C and H of the four gates, before their functions, of a unit; `bias` is that of forgetting.
+
+    With 1 / s for a sigmoid and t / u for a tanh, i * g = t / (s u): divisions take longer than all else.
+    """
+    c = v.fma(sigmoid(v, v.add(gates[1], bias)), c_prev, _passed(v, gates[0], gates[3]))  # C = f * C_prev + i * g
+    return c, _passed(v, gates[2], c)
+
+
+def _passed(v: Lanes, gate: str, x: str) -> str:
+    """Return sigmoid(gate) * tanh(x)."""
+    t, u = tanh_parts(v, x)
+    return v.div(t, v.mul(sigmoid_divisor(v, gate), u))
+
+
 def _forward(lines: Lines, *, ragged: bool, drop: bool) -> None:
     v, units = lanes_of(lines), lines.load_word("%block", D)
     H_prev, C_prev, gates, H, C = (lines.load_pointer("%block", OPERANDS + i) for i in range(5))
@@ -100,30 +125,27 @@ def _forward(lines: Lines, *, ragged: bool, drop: bool) -> None:
 
     def within(n: str) -> None:
         c_prev, h, c = (row_at(lines, one, n, units) for one in (C_prev, H, C))
-        four = _Gates(v, gates, n, units)
-        at_i, at_f, at_o, at_g = (four.quarter(k) for k in range(4))
+        four = Gates(v, gates, n, units)
+        quarters = [four.kind(k) for k in range(4)]
 
         def unit(k: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
             del carried
-            i = sigmoid(v, load(v, FLOAT, at_i, k, mask))
-            f = sigmoid(v, v.add(load(v, FLOAT, at_f, k, mask), bias))
-            o = sigmoid(v, load(v, FLOAT, at_o, k, mask))
-            g = tanh(v, load(v, FLOAT, at_g, k, mask))
-            cell = v.fma(f, load(v, FLOAT, c_prev, k, mask), v.mul(i, g))  # C = f * C_prev + i * g
-            store(v, FLOAT, cell, c, k, mask)
-            store(v, FLOAT, v.mul(o, tanh(v, cell)), h, k, mask)
+            gates_here = [load(v, FLOAT, one, k, mask) for one in quarters]
+            new_c, new_h = cell(v, gates_here, bias, load(v, FLOAT, c_prev, k, mask))
+            store(v, FLOAT, new_c, c, k, mask)
+            store(v, FLOAT, new_h, h, k, mask)
             return ()
 
         sweep(v, "0", units, unit)
 
     def beyond(n: str) -> None:
         for source, target in ((C_prev, C), (H_prev, H)):
-            _keep(v, row_at(lines, source, n, units), row_at(lines, target, n, units), units, drop)
+            keep(v, row_at(lines, source, n, units), row_at(lines, target, n, units), units, drop)
 
-    _each_sequence(lines, ragged, within, beyond)
+    each_sequence(lines, ragged, within, beyond)
 
 
-def _keep(v: Lanes, source: str, target: str, count: str, drop: bool) -> None:
+def keep(v: Lanes, source: str, target: str, count: str, drop: bool) -> None:
     """Copy elements, or write zeros."""
 
     def copy(k: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
@@ -143,9 +165,9 @@ def _backward(lines: Lines, *, ragged: bool, drop: bool) -> None:
     def within(n: str) -> None:
         rows = (row_at(lines, one, n, units) for one in (C_prev, C, dH, dC, dH_prev, dC_prev))
         c_prev, c, dh, dc, dh_prev, dc_prev = rows
-        four, slopes = _Gates(v, gates, n, units), _Gates(v, dgates, n, units)
-        at = [four.quarter(k) for k in range(4)]
-        to = [slopes.quarter(k) for k in range(4)]
+        four, slopes = Gates(v, gates, n, units), Gates(v, dgates, n, units)
+        at = [four.kind(k) for k in range(4)]
+        to = [slopes.kind(k) for k in range(4)]
 
         def unit(k: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
             del carried
@@ -171,12 +193,12 @@ def _backward(lines: Lines, *, ragged: bool, drop: bool) -> None:
 
     def beyond(n: str) -> None:
         for source, target in ((dC, dC_prev), (dH, dH_prev)):
-            _keep(v, row_at(lines, source, n, units), row_at(lines, target, n, units), units, drop)
+            keep(v, row_at(lines, source, n, units), row_at(lines, target, n, units), units, drop)
         four = lines.let(f"mul i64 {units}, 4")
         row = row_at(lines, dgates, n, four)
-        _keep(v, row, row, four, drop=True)
+        keep(v, row, row, four, drop=True)
 
-    _each_sequence(lines, ragged, within, beyond)
+    each_sequence(lines, ragged, within, beyond)
 
 
 def _bell(v: Lanes, x: str) -> str:

@@ -1,0 +1,220 @@
+"""The machine code of products in panels.
+
+Letters: N rows of X, K columns, and for each thread some panels of W; L lanes of a vector.
+
+    Y[n][vector][L] = sum over k of X[n][k] P[panel][k][vector][L]
+
+by register tiles of as many rows as leave room for their sums. While the first tiles of a panel are computed, the next
+panel is asked for: it lies in the last cache or in memory, and the processor looks ahead less far than this. Rows come
+in blocks that stay in the cache of a core, each of which goes over all panels.
+
+Each sum is added up in the order of k, wherever its row stands: it is the same in every batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from tazza.codegen.block import Word
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import THREAD_NS, lane_count
+from tazza.codegen.loop import carry_loop, count_loop, load, load_one, share
+from tazza.codegen.rows import element
+from tazza.codegen.writer import FLOAT, LINE, Writer
+from tazza.engines.native.panel_product.panels import Panels
+from tazza.runtime.machine import machine
+from tazza.runtime.threads import thread_count
+
+REGISTERS = {16: 24, 8: 8, 4: 8}
+"""L -> vectors of sums in a register tile: beside them, a row of a panel and a number of X have room."""
+BLOCK_BYTES = 512 << 10
+"""What the rows of a block may take: they stay in the cache of a core beside two panels."""
+SHARE = 0.95
+"""Part of the rate at which cores compute that products in panels reach."""
+WEIGHT_PASSES = 1.5
+"""How often one goes over its weights, which are packed first."""
+WORDS = ("threads", "X", "P", "N", "K", "panels", "blocks", "tiles", "parts")
+"""Names of the words that every kernel begins with."""
+ADDRESSES = ("X", "P")
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How N rows are cut for panels: into blocks of nearly as many, and these into tiles of `tall` rows or one less."""
+
+    N: int
+    panels: Panels
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks."""
+        return -(-self.N // max(1, BLOCK_BYTES // (4 * self.panels.K)))
+
+    @property
+    def tiles(self) -> int:
+        """How many tiles a block has."""
+        most = max(1, REGISTERS[lane_count()] // self.panels.vectors)
+        return -(-self._rows // most)
+
+    @property
+    def tall(self) -> int:
+        """Rows of the taller tiles."""
+        return -(-self._rows // self.tiles)
+
+    @property
+    def _rows(self) -> int:
+        return -(-self.N // self.blocks)
+
+    @property
+    def asked(self) -> int:
+        """Lines of the next panel that are asked for with each k, so that the tiles of one block ask for all."""
+        lines = self.panels.vectors * lane_count() // LINE
+        return -(-lines // min(self.tiles, max(lines, 1)))
+
+    @property
+    def alone_ns(self) -> float:
+        """What one core takes for the product."""
+        return 2 * self.N * self.panels.M * self.panels.K / (SHARE * machine().flops_per_ns)
+
+    @property
+    def threads(self) -> int:
+        """How many threads it is worth, each of which has some panels."""
+        panels = self.panels.count // self.panels.parts
+        return max(1, min(thread_count(), panels, int(self.alone_ns / THREAD_NS)))
+
+    @property
+    def estimate_ns(self) -> float:
+        """How long it takes: the weights come by, packed for each run, and the product."""
+        nbytes = 4 * self.panels.M * self.panels.K
+        return WEIGHT_PASSES * nbytes / machine().memory_bytes_per_ns + self.alone_ns / self.threads
+
+    @property
+    def words(self) -> dict[str, Word]:
+        """The words of a block that follow from it."""
+        return {
+            "threads": self.threads,
+            **{"N": self.N, "K": self.panels.K, "panels": self.panels.count},
+            **{"blocks": self.blocks, "tiles": self.tiles, "parts": self.panels.parts},
+        }
+
+    @property
+    def code(self) -> Code:
+        """What the machine code depends on."""
+        return Code(self.panels.vectors, self.tall, self.asked)
+
+
+@dataclass(frozen=True)
+class Code:
+    """What tells the products of one kernel from those of another."""
+
+    vectors: int
+    tall: int
+    asked: int
+
+
+class Sums(Protocol):
+    """What becomes of sums."""
+
+    def put(self, panel: str, rows: Sequence[str], sums: Sequence[Sequence[str]]) -> None:
+        """Take the sums of some rows, of each a vector for each of the panel."""
+        ...
+
+    def end(self, panel: str, first: str, height: int) -> None:
+        """Go on with so many rows: those panels are done that hold the same rows of all parts, `panel` is the first."""
+        ...
+
+
+class PanelWriter(Writer):
+    """Writes a kernel that begins with products in panels; the block has WORDS and behind them `names`."""
+
+    def __init__(self, lines: Lines, code: Code, names: Sequence[str], addresses: Sequence[str]) -> None:
+        """Read the words."""
+        super().__init__(lines, (*WORDS, *names), (*ADDRESSES, *addresses))
+        self.code = code
+        self.floats = code.vectors * self.v.count  # of a panel, for one k
+        self.panel_floats = self.mul(self.w["K"], self.floats)
+
+    def each_panel(self, target: Sums, turn: str = "0") -> None:
+        """Write the work of one thread: there and back over its panels, block after block.
+
+        What was read last is in the cache of a core still.
+
+        Args:
+            target: what becomes of the sums.
+            turn: a number, of who multiplies by the same weights again and again; where it is odd, it begins at the
+                last panel.
+        """
+        w, lines = self.w, self.lines
+        first, last = share(lines, self.div(w["panels"], w["parts"]))
+        end = self.sub(last, 1)
+
+        def block(number: str) -> None:
+            rows = self.div(self.mul(w["N"], number), w["blocks"])
+            behind = self.div(self.mul(w["N"], self.add(number, 1)), w["blocks"])
+            back = lines.let(f"trunc i64 {self.add(number, turn)} to i1")
+
+            def turned(i: str) -> str:
+                return lines.let(f"select i1 {back}, i64 {self.sub(self.add(first, end), i)}, i64 {i}")
+
+            def group(i: str) -> None:
+                here, following = (self.mul(turned(one), w["parts"]) for one in (i, self.least(self.add(i, 1), end)))
+                self._tiles((here, following), (rows, behind), target)
+
+            count_loop(lines, first, last, group)
+
+        count_loop(lines, "0", w["blocks"], block)
+
+    def _tiles(self, groups: tuple[str, str], block: tuple[str, str], target: Sums) -> None:
+        """Write the tiles of a block, the taller ones, then those of one row less: each for all panels of a group.
+
+        The groups are that one, and the one that is asked for, by their first panels.
+        """
+        w, lines, low = self.w, self.lines, self.code.tall - 1
+        tall = self.sub(self.sub(block[1], block[0]), self.mul(w["tiles"], low))
+        lead = self.mul(self.sub(groups[1], groups[0]), self.panel_floats)
+        asking = -(-self.floats // (LINE * self.code.asked))
+
+        def tile(i: str, *, height: int, before: str) -> None:
+            first = self.add(self.add(block[0], before), self.mul(i, height))
+            X = element(lines, w["X"], self.mul(first, w["K"]))
+            rows = [self.add(first, r) for r in range(height)]
+            asks = lines.let(f"icmp slt i64 {i}, {asking}")
+            begun = self.add(lead, self.mul(self.mul(i, w["K"]), LINE * self.code.asked))
+            step = lines.let(f"select i1 {asks}, i64 {LINE * self.code.asked}, i64 0")
+
+            def part(number: str) -> None:
+                panel = self.add(groups[0], number)
+                P = element(lines, w["P"], self.mul(panel, self.panel_floats))
+                # Where nothing is asked for, that is one line of X, which is there.
+                start = lines.let(f"select i1 {asks}, ptr {element(lines, P, begun)}, ptr {X}")
+                target.put(panel, rows, self._sums(P, X, height, (start, step)))
+
+            count_loop(lines, "0", w["parts"], part)
+            target.end(groups[0], first, height)
+
+        count_loop(lines, "0", tall, partial(tile, height=low + 1, before="0"))
+        if low:
+            count_loop(lines, tall, w["tiles"], partial(tile, height=low, before=tall))
+
+    def _sums(self, P: str, X: str, height: int, ahead: tuple[str, str]) -> list[list[str]]:
+        """Return the sums of some rows for one panel; lines are asked for meanwhile, from an address by a step."""
+        v, w, lines, vectors = self.v, self.w, self.lines, self.code.vectors
+        rows = [element(lines, X, self.mul(w["K"], r)) for r in range(height)]
+
+        def add(k: str, sums: Sequence[str]) -> Sequence[str]:
+            panel = element(lines, P, self.mul(k, self.floats))
+            weights = [load(v, FLOAT, panel, str(j * v.count), None) for j in range(vectors)]
+            found: list[str] = []
+            for r, row in enumerate(rows):
+                one = load_one(v, FLOAT, element(lines, row, k))
+                found += [v.fma(one, weight, sums[r * vectors + j]) for j, weight in enumerate(weights)]
+            there = element(lines, ahead[0], self.mul(k, ahead[1]))
+            for line in range(self.code.asked):
+                lines.prefetch(there, 4 * LINE * line)
+            return found
+
+        sums = carry_loop(v, "0", w["K"], [v.constant(0.0)] * (height * vectors), add)
+        return [sums[r * vectors : (r + 1) * vectors] for r in range(height)]

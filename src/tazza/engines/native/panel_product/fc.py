@@ -1,0 +1,122 @@
+"""FC and FusedFC: Y = epilogue(X W^T + b), with W in panels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import cast
+
+from tazza.codegen.block import BlockLaunch, Slot, Word, accepts_rows, all_float32
+from tazza.codegen.emit import Lines
+from tazza.codegen.loop import lanes_below, load, store
+from tazza.codegen.vector import Emission
+from tazza.codegen.writer import FLOAT
+from tazza.device import Context
+from tazza.engines.native.panel_product import SOURCES
+from tazza.engines.native.panel_product.code import WORDS, Code, PanelWriter, Tiling
+from tazza.engines.native.panel_product.panels import ENGINE, Panels
+from tazza.operator import Expression, LaidOut, OpView, Spec, Unsupported, launcher
+from tazza.operator.kernel import Offered
+from tazza.ops.nn.fc import FC
+from tazza.ops.nn.fused import FUSED_FC, epilogue_of
+from tazza.tensor import ROW_MAJOR, TensorSpec
+from tazza.tensor.offer import Offer
+
+VECTORS = 2
+"""Of a panel."""
+LEAST_WEIGHTS = 1 << 19
+"""Elements of weights that do not stay in the cache of a core from one run to the next; others gain little."""
+
+
+def prepare_fc(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Offered:
+    """Compile Y = epilogue(X W^T + b, S ...)."""
+    del context
+    if not all_float32(*inputs, *outputs):
+        return Unsupported("it computes in float32")
+    X, W, b, Y = (cast("TensorSpec", spec) for spec in (*inputs[:3], outputs[0]))
+    if X.size == 0 or Y.size == 0:
+        return Unsupported("there is nothing to compute")
+    if len(W.shape) != 2 or W.shape[0] != b.size:
+        return Unsupported(f"W has the shape {W.shape}, it packs matrices of a row for each output")
+    if W.size < LEAST_WEIGHTS:
+        return Unsupported(f"W has {W.size} elements, which stay in the cache of a core")
+    tiling = Tiling(Y.size // b.size, Panels(b.size, W.shape[1], VECTORS))
+    return Offer(partial(_laid_out, op, tiling), estimate_ns=tiling.estimate_ns)
+
+
+def _laid_out(op: OpView, tiling: Tiling) -> LaidOut:
+    fused = "epilogue" in op.schema.args
+    code = ProductCode(tiling.code, epilogue_of(op) if fused else None, op.operands if fused else 0)
+    letters = dict.fromkeys((*op.input_letters, *op.output_letters), ROW_MAJOR)
+    return LaidOut(product_launch(tiling, code), {**letters, "W": tiling.panels.layout()})
+
+
+def product_launch(tiling: Tiling, code: ProductCode) -> BlockLaunch:
+    """Return the launch that writes Y of X, the panels W, b and the S."""
+    words: dict[str, Word] = {
+        **{"X": Slot("X"), "P": Slot("W"), **tiling.words},
+        **{"b": Slot("b"), "Y": Slot("Y"), "M": tiling.panels.M},
+        **{f"S{i}": Slot("S", i) for i in range(code.operands)},
+    }
+    address = SOURCES.compiled(code.description, code.write)
+    return BlockLaunch(address, tuple(words[name] for name in (*WORDS, *code.names)))
+
+
+@dataclass(frozen=True)
+class ProductCode:
+    """What tells the code of one kernel from that of another."""
+
+    products: Code
+    epilogue: Expression | None
+    operands: int
+
+    @property
+    def description(self) -> str:
+        """A text that only equal codes have."""
+        return f"panel product {self.products} {self.operands} {'' if self.epilogue is None else self.epilogue.text()}"
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Words that are addresses."""
+        return ("b", "Y", *(f"S{i}" for i in range(self.operands)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Words behind those of all products."""
+        return (*self.addresses, "M")
+
+    def write(self, lines: Lines) -> None:
+        """Write the work of one thread: the outputs of its panels, for all rows."""
+        writer = PanelWriter(lines, self.products, self.names, self.addresses)
+        writer.each_panel(_Outputs(writer, self))
+
+
+class _Outputs:
+    """What becomes of sums: outputs of some rows."""
+
+    def __init__(self, writer: PanelWriter, code: ProductCode) -> None:
+        self.writer, self.code = writer, code
+
+    def put(self, panel: str, rows: Sequence[str], sums: Sequence[Sequence[str]]) -> None:
+        """Write outputs."""
+        writer, v, w, code = self.writer, self.writer.v, self.writer.w, self.code
+        start = writer.mul(panel, writer.floats)
+        places = [writer.add(start, j * v.count) for j in range(code.products.vectors)]
+        masks = [lanes_below(v, writer.sub(w["M"], place)) for place in places]
+        for n, values in zip(rows, sums, strict=True):
+            row = writer.mul(n, w["M"])
+            for place, mask, value in zip(places, masks, values, strict=True):
+                at = writer.add(row, place)
+                y = v.add(value, load(v, FLOAT, w["b"], place, mask))
+                if code.epilogue is not None:
+                    operands = {f"s{i}": load(v, FLOAT, w[f"S{i}"], at, mask) for i in range(code.operands)}
+                    y = Emission(v, {"y": y, **operands}).write(code.epilogue)
+                store(v, FLOAT, y, w["Y"], at, mask)
+
+    def end(self, panel: str, first: str, height: int) -> None:
+        """There is nothing more."""
+
+
+for _schema in (FC, FUSED_FC):
+    launcher(_schema, engine=ENGINE, accepts=accepts_rows, batch_invariant=True)(prepare_fc)

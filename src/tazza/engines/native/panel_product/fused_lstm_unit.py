@@ -1,0 +1,167 @@
+"""FusedLSTMUnit: a panel has L units, a vector for each of their gates, which go from the product to the unit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from tazza.codegen.block import BlockLaunch, Slot, Word, accepts_rows, all_float32, float_word
+from tazza.codegen.emit import Lines
+from tazza.codegen.loop import count_loop, lanes_below, load, store
+from tazza.codegen.rows import element
+from tazza.codegen.writer import FLOAT
+from tazza.device import Context
+from tazza.engines.native.panel_product import SOURCES
+from tazza.engines.native.panel_product.code import WORDS, Code, PanelWriter, Tiling
+from tazza.engines.native.panel_product.panels import ENGINE, Panels
+from tazza.engines.native.recurrent.lstm_unit import cell
+from tazza.operator import LaidOut, OpView, Spec, Unsupported, kernel_key, launcher
+from tazza.operator.choice import MADE
+from tazza.ops.recurrent.fused_lstm_unit import FUSED_LSTM_UNIT
+from tazza.tensor import ROW_MAJOR, TensorSpec
+
+OPERANDS = ("b", "rows", "H_prev", "C_prev", "seq_lengths", "timestep", "gates", "H", "C")
+NUMBERS = ("D", "bias")
+GATES, VECTORS = 4, 2
+"""Of a unit, and of a panel."""
+LEAST_WEIGHTS = 1 << 16
+"""Of smaller ones it does not matter how they are read."""
+
+
+@launcher(FUSED_LSTM_UNIT, engine=ENGINE, accepts=accepts_rows)
+def prepare_fused_lstm_unit(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> LaidOut | Unsupported:
+    """Compile gates = X W^T + b + rows, and the unit of them."""
+    del context, outputs
+    specs = cast("dict[str, TensorSpec]", dict(zip(op.input_letters, inputs, strict=True)))
+    X, W, state = specs["X"], specs["W"], specs["H_prev"]
+    if not all_float32(X, W, state):
+        return Unsupported(f"it computes in float32, not {X}")
+    if X.size == 0 or state.size == 0:
+        return Unsupported("there is nothing to compute")
+    if len(W.shape) != 2:
+        return Unsupported(f"W has {len(W.shape)} dimensions, it packs matrices")
+    N, D = state.shape[1:]
+    tiling = Tiling(N, Panels(GATES * D, X.size // N, VECTORS, GATES))
+    code = UnitCode(tiling.code, op.has_input("seq_lengths"), bool(op.drop_states))
+    launch = unit_launch(tiling, code, op.forget_bias)
+    letters = dict.fromkeys((*op.input_letters, *op.output_letters), ROW_MAJOR)
+    return LaidOut(launch, {**letters, "W": tiling.panels.layout()})
+
+
+def unit_launch(tiling: Tiling, code: UnitCode, forget_bias: float) -> BlockLaunch:
+    """Return the launch for letters as those of FusedLSTMUnit, with panels W."""
+    words: dict[str, Word] = {
+        **{"X": Slot("X"), "P": Slot("W"), **tiling.words},
+        **{letter: Slot(letter) for letter in OPERANDS},
+        **({} if code.ragged else {"seq_lengths": 0}),
+        **{"D": tiling.panels.M // GATES, "bias": float_word(forget_bias)},
+    }
+    address = SOURCES.compiled(code.description, code.write)
+    return BlockLaunch(address, tuple(words[name] for name in (*WORDS, *OPERANDS, *NUMBERS)))
+
+
+@MADE.registering(kernel_key("FusedLSTMUnit", ENGINE), help="weights that are read from behind the cache of a core")
+def takes(op: OpView, inputs: Sequence[Spec | None]) -> bool:
+    """Whether the weights are known, and large."""
+    W = inputs[op.input_letters.index("W")]
+    return isinstance(W, TensorSpec) and all_float32(W) and W.shape_known and W.size >= LEAST_WEIGHTS
+
+
+@dataclass(frozen=True)
+class UnitCode:
+    """What tells the code of one kernel from that of another.
+
+    `order` says where the gates of the input, of forgetting, of the output and of the cell stand.
+    """
+
+    products: Code
+    ragged: bool = False
+    drop: bool = False
+    order: tuple[int, ...] = (0, 1, 2, 3)
+
+    @property
+    def description(self) -> str:
+        """A text that only equal codes have."""
+        return f"fused lstm unit {self.products} {self.ragged} {self.drop} {self.order}"
+
+    def write(self, lines: Lines) -> None:
+        """Write the work of one thread: the units of its panels, for all sequences."""
+        _Writer(lines, self).write()
+
+
+class _Writer(PanelWriter):
+    """Writes one kernel."""
+
+    def __init__(self, lines: Lines, code: UnitCode) -> None:
+        names = (*OPERANDS, *NUMBERS)
+        super().__init__(lines, code.products, names, OPERANDS)
+        self.unit_code = code
+        bits = lines.let(f"bitcast i64 {self.w['bias']} to double")
+        self.forget_bias = self.v.splat(lines.let(f"fptrunc double {bits} to float"))
+        self.step = lines.let(f"load i32, ptr {self.w['timestep']}")
+
+    def write(self) -> None:
+        self.each_panel(_Units(self), self.lines.let(f"zext i32 {self.step} to i64"))
+
+    def goes_on(self, n: str) -> str:
+        """Return the mask of a sequence: whether the step lies within it."""
+        lines = self.lines
+        length = lines.let(f"load i32, ptr {element(lines, self.w['seq_lengths'], n, 'i32')}")
+        on = lines.let(f"icmp slt i32 {self.step}, {length}")
+        return lines.let(f"select i1 {on}, {self.v.mask} {self.v.all_set}, {self.v.mask} zeroinitializer")
+
+
+class _Units:
+    """What becomes of sums: gates of some sequences, and C and H from the four of a unit."""
+
+    def __init__(self, writer: _Writer) -> None:
+        self.writer = writer
+
+    def place(self, panel: str) -> tuple[str, str]:
+        """Return the gate of a panel, and its first unit."""
+        writer = self.writer
+        return writer.rem(panel, GATES), writer.mul(writer.div(panel, GATES), writer.floats)
+
+    def put(self, panel: str, rows: Sequence[str], sums: Sequence[Sequence[str]]) -> None:
+        """Write gates."""
+        writer, v, w = self.writer, self.writer.v, self.writer.w
+        gate, unit = self.place(panel)
+        for j in range(len(sums[0])):
+            within = writer.add(unit, j * v.count)
+            mask, column = lanes_below(v, writer.sub(w["D"], within)), writer.add(writer.mul(gate, w["D"]), within)
+            for n, values in zip(rows, sums, strict=True):
+                at = writer.add(writer.mul(writer.mul(n, w["D"]), GATES), column)
+                y = v.add(values[j], load(v, FLOAT, w["b"], column, mask))
+                store(v, FLOAT, v.add(y, load(v, FLOAT, w["rows"], at, mask)), w["gates"], at, mask)
+
+    def end(self, panel: str, first: str, height: int) -> None:
+        """Write C and H."""
+        writer, v, w = self.writer, self.writer.v, self.writer.w
+        unit = self.place(panel)[1]
+
+        def one(n: str) -> None:
+            row = writer.mul(n, w["D"])
+            for j in range(writer.code.vectors):
+                within = writer.add(unit, j * v.count)
+                mask = lanes_below(v, writer.sub(w["D"], within))
+                gates, at = writer.add(writer.mul(row, GATES), within), writer.add(row, within)
+                four = [
+                    load(v, FLOAT, w["gates"], writer.add(gates, writer.mul(w["D"], k)), mask)
+                    for k in writer.unit_code.order
+                ]
+                found = cell(v, four, writer.forget_bias, load(v, FLOAT, w["C_prev"], at, mask))
+                for letter, value in zip("CH", found, strict=True):
+                    store(v, FLOAT, self.kept(n, at, letter, value, mask), w[letter], at, mask)
+
+        count_loop(writer.lines, first, writer.add(first, height), one)
+
+    def kept(self, n: str, at: str, letter: str, value: str, mask: str) -> str:
+        """Return a new state, or what a sequence keeps that has ended."""
+        writer, v, code = self.writer, self.writer.v, self.writer.unit_code
+        if not code.ragged:
+            return value
+        before = v.constant(0.0) if code.drop else load(v, FLOAT, writer.w[f"{letter}_prev"], at, mask)
+        return v.select(writer.goes_on(n), value, before)
