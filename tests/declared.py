@@ -102,11 +102,13 @@ class Ledger:
 
 
 def call_of(operator: Operator) -> str:
-    """Return a call in words: inputs as they lie, outputs that overwrite them, arguments."""
+    """Return a call in words: inputs as they lie, outputs that overwrite them, arguments, names that are no engine's."""
     names = list(operator.definition.input)
     places = [f"out{n} over in{names.index(o)}" for n, o in enumerate(operator.definition.output) if o in names]
     arguments = [f"{a.name}={_value(operator, a.name)}" for a in operator.definition.arg]
-    words = "; ".join([", ".join(map(_blob, operator.inputs)), *places, *arguments])
+    # What is no engine is an argument: some operators of Caffe2 chose an algorithm of theirs by that name.
+    asked = [f"engine={word}" for word in operator.definition.engine.split(",") if word.strip() not in {"", *ENGINES}]
+    words = "; ".join([", ".join(map(_blob, operator.inputs)), *places, *arguments, *asked])
     return words if len(words) <= LONGEST else f"{words[:LONGEST]} ... {crc32(words.encode()):08x}"
 
 

@@ -214,9 +214,10 @@ def test_the_examples_of_all_operators_twice() -> None:
     parser, runner = doctest.DocTestParser(), doctest.DocTestRunner(verbose=False)
     failures: list[str] = []
     for name in sorted(SCHEMAS.keys()):
-        test = parser.get_doctest(SCHEMAS[name].example, {"run": run, "np": np, "net": parse_net}, name, None, 0)
+        examples = parser.get_examples(SCHEMAS[name].example, name)
         for _ in range(2):
-            runner.run(test, out=failures.append, clear_globs=False)
+            names = {"run": run, "np": np, "net": parse_net}
+            runner.run(doctest.DocTest(examples, names, name, None, 0, None), out=failures.append)
     assert not failures, "".join(failures)
 
 
