@@ -102,7 +102,7 @@ class Ledger:
 
 
 def call_of(operator: Operator) -> str:
-    """Return a call in words: inputs as they lie, outputs that overwrite them, arguments, names that are no engine's."""
+    """Return a call in words: inputs as they lie, outputs that overwrite them, arguments, names of no engine."""
     names = list(operator.definition.input)
     places = [f"out{n} over in{names.index(o)}" for n, o in enumerate(operator.definition.output) if o in names]
     arguments = [f"{a.name}={_value(operator, a.name)}" for a in operator.definition.arg]

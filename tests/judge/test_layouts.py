@@ -57,7 +57,7 @@ def _lying(rng: np.random.Generator, array: Array) -> Tensor:
 def _results(problem: Problem, engine: str, rng: np.random.Generator | None) -> tuple[list[Array], bool]:
     """Return the outputs, and whether one of them lies narrow; inputs lie row-major without `rng`."""
     definition = OperatorDef.FromString(problem.definition.SerializeToString())
-    definition.engine = engine
+    definition.engine, definition.device_option.random_seed = engine, 1
     blobs = LocalBlobs()
     for name, value in problem.inputs.items():
         tensor = tensor_of(problem.value(name)) if rng is None or name in problem.meanings else _lying(rng, value)

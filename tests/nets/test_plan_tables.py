@@ -36,6 +36,15 @@ def names_with(problem: Problem, *roles: Role) -> list[str]:
     return [n for letter, n in pairs if problem.schema.inputs_by_letter[letter].role in roles and n not in written]
 
 
+def weights_of(problem: Problem) -> set[str]:
+    """Return the parameters whose rows stand for an extent of the data, such as those of a product: none is picked."""
+    op = problem.schema.view(problem.definition)
+    specs = [problem.schema.inputs_by_letter[letter] for letter in op.input_letters]
+    words = {word for spec in specs if spec.role is Role.DATA for word in (spec.dims or "").split()}
+    names = zip(specs, problem.definition.input, strict=True)
+    return {name for spec, name in names if spec.role is Role.PARAMETER and (spec.dims or "*").split()[0] in words}
+
+
 def owner_of(problem: Problem) -> LocalBlobs:
     """Return the blobs of a problem, of which nobody else has a view."""
     blobs = LocalBlobs()
@@ -69,8 +78,14 @@ def test_neither_indices_nor_what_they_pick_from_are_copied(type: str) -> None:
     held = {id(blobs.blobs[name].tensor().storage): name for name in problem.inputs if blobs.blobs[name].is_tensor}
     known = made._instances.values()  # pyright: ignore[reportPrivateUsage] -- nothing else knows of them
     copies = [copy for instances in known for instance in instances for copy in instance.copies]
-    assert [held[id(copy.made_from[0])] for copy in copies if copy.made_from and id(copy.made_from[0]) in held] == []
+    sources = {id(copy.made_from[0]) for copy in copies if copy.made_from}
+    assert {name for storage, name in held.items() if storage in sources} <= weights_of(problem)
     made.close()
+
+
+def test_rows_of_a_product_are_not_picked() -> None:
+    assert weights_of(draw("FusedLSTMUnit", 2)) == {"W", "b"}
+    assert weights_of(draw("SparseLengthsWeightedSum", 2)) == set()
 
 
 # -- a net with a large table ------------------------------------------------------------------------------------------

@@ -28,7 +28,11 @@ def unary() -> list[str]:
     found: list[str] = []
     for type in sorted(SCHEMAS.keys()):
         schema = SCHEMAS[type]
-        if schema.effects == Effects.PURE and len(schema.inputs) == 1 == len(schema.outputs) and "native" in engines_of(type):
+        if (
+            schema.effects == Effects.PURE
+            and len(schema.inputs) == 1 == len(schema.outputs)
+            and "native" in engines_of(type)
+        ):
             try:
                 if run_op(type, np.ones(3, np.float32)).shape == (3,):
                     found.append(type)

@@ -30,9 +30,9 @@ class Loading:
     device: str | None = None
     trust: bool = False
 
-    def with_inputs(self, known: Mapping[str, object] | None) -> Loading:
+    def with_inputs(self, extents: Mapping[str, object] | None) -> Loading:
         """Return this with the inputs that a folder tells, where the user says none."""
-        return self if known is None or self.inputs else replace(self, inputs=tuple(known))
+        return self if extents is None or self.inputs else replace(self, inputs=tuple(extents))
 
 
 @dataclass(frozen=True, slots=True)

@@ -392,9 +392,9 @@ class _Wanted:
     trust: bool
     batch_invariant: bool
 
-    def with_inputs(self, known: Mapping[str, object] | None) -> _Wanted:
+    def with_inputs(self, extents: Mapping[str, object] | None) -> _Wanted:
         """Return this with the inputs that a folder tells, where the caller says none."""
-        return self if known is None or self.inputs is not None else replace(self, inputs=tuple(known))
+        return self if extents is None or self.inputs is not None else replace(self, inputs=tuple(extents))
 
     def predictor(
         self, net: NetDef, workspace: Workspace, inputs: Sequence[str], outputs: Sequence[str] | None

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from tazza.operator import OpSchema, run_op
+from tazza.operator import OpSchema, OpView, run_op
 from tazza.ops.embedding.lookup import lookups
 from tazza.ops.embedding.row_conversion import decodings, encodings
 from tazza.ops.embedding.row_format import EIGHT, RowFormat
+from tests.check import evaluate
+from tests.judge.condition import Factor, steps_of, wide
 from tests.judge.families.segment import lengths_of, picked
 from tests.judge.hand import Array, Hand, Sketch, draws
 
@@ -93,3 +95,29 @@ def pruning(hand: Hand, schema: OpSchema) -> Sketch:
     return (
         Sketch({}, {"WEIGHTS": (count,)}, values, outputs=3) if hand.chance(0.5) else Sketch({}, {}, values, outputs=2)
     )
+
+
+@steps_of(*(type for type in lookups if lookups.rows[type].rows.format is not None))
+def rows_of_bytes(op: OpView, inputs: list[Array], factor: Factor) -> list[Array]:
+    """What is added up is code times scale, and bias: both are rounded, and neither is an input that can be moved."""
+    (plain,) = evaluate(op, [wide(x) for x in inputs])
+    given = dict(zip(op.input_letters, inputs, strict=True))
+    row = lookups.rows[op.type]
+    assert row.rows.format is not None
+    table = row.rows.format.decode(given["DATA"]).astype(np.float64)
+    codes = given["DATA"].copy()
+    codes[:, : -row.rows.format.behind] = 0
+    bias = row.rows.format.decode(codes).astype(np.float64)
+    sizes = np.abs(table - bias) + np.abs(bias)
+    picked_rows = given["INDICES"]
+    if row.rows.pruned:
+        picked_rows = given["MAPPING"][picked_rows]
+    terms = np.where(picked_rows[:, None] < 0, 0.0, sizes[picked_rows])
+    if "WEIGHTS" in given:
+        terms = terms * np.abs(given["WEIGHTS"].astype(np.float64))[:, None]
+    ends = np.cumsum(given["LENGTHS"])
+    totals = [terms[end - length : end].sum(axis=0) for end, length in zip(ends, given["LENGTHS"], strict=True)]
+    if row.reducer.name == "Mean":
+        totals = [total / max(1, length) for total, length in zip(totals, given["LENGTHS"], strict=True)]
+    moved = np.array(totals).reshape(plain.shape)
+    return [plain + moved * (factor(plain.shape, 4.0) - 1)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tazza.graph.text import parse_net
-from tazza.observers.view.facts import Known, data_of, net_drawn
+from tazza.observers.view.facts import Findings, data_of, net_drawn
 from tazza.observers.view.layout import ENTRY
 from tazza.observers.view.scene import Item, Kind, Level, Scene, scene_of
 from tazza.operator import make_argument, operator_def
@@ -21,7 +21,7 @@ x{1} = Relu(x{1})
 
 
 def scene(net: NetDef) -> Scene:
-    return scene_of(net_drawn(net, Known(), data_of(net), list(net.external_output)))
+    return scene_of(net_drawn(net, Findings(), data_of(net), list(net.external_output)))
 
 
 def residual(blocks: int) -> NetDef:
@@ -91,7 +91,7 @@ def test_lanes_stay_while_a_net_is_rewritten() -> None:
     known = {facts["t"]: before.lanes[f"{facts['t']} {facts['o'][0][0]!r}"] for facts in before.ops}
     assert (known["Sigmoid"], known["Sin"]) == (1, 2)
     after = parse_net("out: y", "a = Relu(x)", "c = Sigmoid(a)", "d = Sin(a)", "y = Sum(c, d)")
-    drawn = net_drawn(after, Known(), data_of(after), ["y"])
+    drawn = net_drawn(after, Findings(), data_of(after), ["y"])
     found = scene_of(drawn, before.lanes)
     assert {facts["t"]: found.lanes[f"{facts['t']} {facts['o'][0][0]!r}"] for facts in found.ops} == {
         type: lane for type, lane in known.items() if type != "Tanh"

@@ -310,7 +310,8 @@ def rewrite_net(definition: NetDef, owner: BlobOwner, variable: Collection[str])
     public = (survivors | frozenset(read_first(definition.op))) - computed
     keys = _keys(list(result.net.op))
     cut = _cut(result, keys, survivors, constants | computed, ())
-    relied = {name: context.specs[name] for name in sorted(result.relied & context.specs.keys())}
+    specs = {name: context.specs[name] for name in sorted(result.relied & context.specs.keys())}
+    relied = {name: spec for name, spec in specs.items() if isinstance(spec, TensorSpec)}
     unwatched = {name: relied[name] for name in relied.keys() - set(read_first(result.prelude.op))}
     return Rewrite(result, keys, constants | computed, survivors, public, cut, relied=relied, unwatched=unwatched)
 

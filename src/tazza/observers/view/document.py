@@ -20,7 +20,7 @@ from tazza.graph.transform import TRANSFORMS, PassContext, apply_each
 from tazza.nets.explanation import Explanation
 from tazza.observers.profile import Profile
 from tazza.observers.timeline import SpanKind
-from tazza.observers.view.facts import Known, data_of, net_drawn, rows_drawn, time_facts
+from tazza.observers.view.facts import Findings, data_of, net_drawn, rows_drawn, time_facts
 from tazza.observers.view.geometry import SIZES
 from tazza.observers.view.layout import Route
 from tazza.observers.view.scene import Item, Kind, Level, NetDrawn, scene_of
@@ -120,8 +120,8 @@ class _Making:
         ran = self.subject.side_by_side
         rows, times = (ran.explanation.rows, time_facts(ran.profile)) if ran is not None else ((), {})
         net = self.subject.net
-        known = Known(self._specs(net, {}), self._parameters(net), rows, times)
-        self._add(WRITTEN, "", net_drawn(net, known, self._data, self._outputs))
+        findings = Findings(self._specs(net, {}), self._parameters(net), rows, times)
+        self._add(WRITTEN, "", net_drawn(net, findings, self._data, self._outputs))
 
     def passes(self) -> None:
         """Add a stage for each pass that rewrites something."""
@@ -133,8 +133,10 @@ class _Making:
             for name, made in apply_each(subject.net, context):
                 count = made.counts[name]
                 if count:
-                    known = Known(self._specs(made.net, made.specs), self._parameters(made.net), origins=made.origins)
-                    self._add(name, TRANSFORMS.help(name), net_drawn(made.net, known, self._data, self._outputs))
+                    findings = Findings(
+                        self._specs(made.net, made.specs), self._parameters(made.net), origins=made.origins
+                    )
+                    self._add(name, TRANSFORMS.help(name), net_drawn(made.net, findings, self._data, self._outputs))
                 entry = {"name": name, "help": TRANSFORMS.help(name), "count": count}
                 self.passed.append(entry | {"stage": len(self.stages) - 1, "ops": len(self.stages[-1]["ops"])})
         except TazzaError as error:

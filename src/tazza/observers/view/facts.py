@@ -40,11 +40,11 @@ UNKNOWN = "(unknown)"
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Findings:
     """What is known of a net beside its definition.
 
     Attributes:
-        specs: of each operator, by position; fewer where they are not known.
+        specs: of each operator, by position; fewer where they are not findings.
         parameters: specs of blobs from outside that are no data.
         rows: of each operator that ran by itself, by position.
         times: seconds of its runs, by position, with the lanes that it ran on.
@@ -58,20 +58,20 @@ class Known:
     origins: Sequence[tuple[str, ...]] = ()
 
 
-def net_drawn(net: NetDef, known: Known, data: Collection[str], outputs: Collection[str]) -> NetDrawn:
+def net_drawn(net: NetDef, findings: Findings, data: Collection[str], outputs: Collection[str]) -> NetDrawn:
     """Return what is drawn of a net; `data` are the blobs from outside that are no parameters."""
     told = _Once()
     ops: list[Drawn] = []
     for position, op in enumerate(net.op):
-        spec = known.specs[position] if position < len(known.specs) else None
+        spec = findings.specs[position] if position < len(findings.specs) else None
         inputs = spec.inputs if spec is not None else (None,) * len(op.input)
         results = spec.outputs if spec is not None else (None,) * len(op.output)
-        facts = _facts(op, inputs, results, known.parameters, data)
+        facts = _facts(op, inputs, results, findings.parameters, data)
         facts |= _cost_facts(None if spec is None else spec.cost)
-        if position < len(known.rows):
-            facts |= row_facts(known.rows[position])
-        facts |= known.times.get(position, {})
-        origins = known.origins[position] if position < len(known.origins) else (origin_of(op),)
+        if position < len(findings.rows):
+            facts |= row_facts(findings.rows[position])
+        facts |= findings.times.get(position, {})
+        origins = findings.origins[position] if position < len(findings.origins) else (origin_of(op),)
         if len(origins) > 1:
             facts["u"] = list(origins)
         ops.append(_drawn(op, origins, told, facts, data))
@@ -165,7 +165,7 @@ def _drawn(op: OperatorDef, origins: Sequence[str], told: _Once, facts: Facts, d
 
 def _net_within(net: NetDef, data: Collection[str]) -> NetDrawn:
     inputs = dict.fromkeys((*data_of(net), *data))
-    return net_drawn(net, Known(), tuple(inputs), tuple(net.external_output))
+    return net_drawn(net, Findings(), tuple(inputs), tuple(net.external_output))
 
 
 def _nested_names(op: OperatorDef) -> list[str]:

@@ -6,6 +6,7 @@ channels a window has before and behind its own, then alpha / size and bias as f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import cast
@@ -41,6 +42,8 @@ def prepare_lrn(
     X = cast("TensorSpec", inputs[0])
     if not all_float32(X) or X.layout != ROW_MAJOR or op.order.upper() != "NCHW":
         return Unsupported(f"it takes row-major images of float32, NCHW, not {X} in {op.order}")
+    if not math.isfinite(op.beta):
+        return Unsupported(f"beta = {op.beta}: it takes finite powers")
     nbytes = X.nbytes * (1 + len(outputs))
     return Offer(partial(_launch, op, X, len(outputs) > 1), estimate_ns=nbytes / machine().memory_bytes_per_ns)
 

@@ -26,15 +26,18 @@ from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, TensorSpec
 
 PLANES, H, W, OUT_H, OUT_W, KERNEL_H, KERNEL_W, STEP_H, STEP_W, TOP, LEFT, ADDRESSES = range(1, 13)
+MOST_TAPS = 4096
 BYTES, FLOPS = 24, 8
 """What an element of Y moves, and takes for each element of its window."""
 
 
-def _words(op: OpView, X: TensorSpec, flops: int) -> list[int]:
+def _words(op: OpView, X: TensorSpec, flops: int) -> list[int] | Unsupported:
     """Return the head of the block."""
     out = cast("tuple[int, int]", pool_window(op, X.shape)[1])
     window = clipped_pool_window(op, X.shape)
     N, C, height, width = X.shape
+    if window.size > max(MOST_TAPS, height * width):
+        return Unsupported(f"a kernel {window.kernel} over {height} x {width}: it looks at each of its places")
     threads = threads_for(thread_count(), N * C * out[0] * out[1], flops * window.size, BYTES)
     return [max(1, min(threads, N * C)), N * C, height, width, *out, *window.kernel, *window.stride, *window.head]
 
@@ -48,6 +51,8 @@ def prepare_max_pool_with_index(
     if not all_float32(*inputs):
         return Unsupported(f"it computes in float32, not {inputs[0]}")
     words = _words(op, cast("TensorSpec", inputs[0]), FLOPS)
+    if isinstance(words, Unsupported):
+        return words
     address = SOURCES.compiled("max pool with index", _largest)
     return BlockLaunch(address, (*words, Slot("X"), Slot("Y"), Slot("Index")))
 
@@ -61,6 +66,8 @@ def prepare_max_pool_with_index_gradient(
     if not all_float32(*inputs[:2]):
         return Unsupported(f"it computes in float32, not {inputs[0]}")
     words = _words(op, cast("TensorSpec", outputs[0]), FLOPS)
+    if isinstance(words, Unsupported):
+        return words
     address = SOURCES.compiled("max pool with index gradient", _back)
     return BlockLaunch(address, (*words, Slot("dY"), Slot("Index"), Slot("dX")))
 
