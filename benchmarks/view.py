@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from tazza.graph.text import parse_net
 from tazza.observers.view import Subject, document_of, page_of
-from tazza.observers.view.facts import Known, data_of, net_drawn
+from tazza.observers.view.facts import Findings, data_of, net_drawn
 from tazza.observers.view.layout import arrange
 from tazza.observers.view.repeats import find_repeats
 from tazza.observers.view.scene import scene_of
@@ -66,7 +66,7 @@ def timed(make: Callable[[], T]) -> tuple[float, T]:
 
 def measure(name: str, net: NetDef) -> str:
     """Return a row of the table."""
-    drawn = net_drawn(net, Known(), data_of(net), ())
+    drawn = net_drawn(net, Findings(), data_of(net), ())
     count = len(drawn.ops)
     keys = [op.key for op in drawn.ops]
     repeats_s, _ = timed(lambda: find_repeats(keys, [0] * (count + 1)))

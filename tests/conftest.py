@@ -34,7 +34,7 @@ settings.register_profile("tazza", deadline=None)
 # `make check` takes this one: no law is shown with more examples than this, whatever its own settings say.
 FAST = settings(deadline=None, max_examples=10)
 settings.register_profile("fast", FAST)
-FAST_CASES = 2
+FAST_CASES = 1
 """Of how many of its cases a parametrized test is run with the profile `fast`."""
 settings.load_profile("tazza")
 # It reads every module of ours for constants to draw: seconds, and then draws hang on what other tests have imported.

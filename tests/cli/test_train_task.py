@@ -57,6 +57,7 @@ def test_what_is_exported_predicts(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_pictures")
+@pytest.mark.slow
 def test_a_training_goes_on_where_it_ended(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the losses of one that never did, with batches of another length each time, with the options of then."""
     options = ("--set", "ragged=yes", "--set", "rate=0.05", "--net-type", "plan")

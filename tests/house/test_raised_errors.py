@@ -46,6 +46,7 @@ def kept(source: str) -> list[int]:
     ]
 
 
+@pytest.mark.slow
 def test_no_error_is_held_by_its_own_traceback() -> None:
     found = {
         str(path.relative_to(ROOT)): lines

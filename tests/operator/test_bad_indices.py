@@ -60,6 +60,7 @@ def test_wrong_indices_are_named_and_not_followed(folder: str) -> None:
     assert_right(PICKING[folder])
 
 
+@pytest.mark.slow
 def test_wrong_indices_of_some() -> None:
     types = [type for types in PICKING.values() for type in types if is_fast(type, FAST)]
     assert len(types) > 4

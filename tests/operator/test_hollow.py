@@ -53,6 +53,7 @@ def test_inputs_without_elements(folder: str) -> None:
     assert_right(FOLDERS[folder])
 
 
+@pytest.mark.slow
 def test_inputs_without_elements_of_some() -> None:
     kinds = [kind for folder in FOLDERS.values() for kind in folder if is_fast(kind, FAST)]
     assert len(kinds) > 4

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -18,7 +20,7 @@ pytestmark = pytest.mark.skipif(
 def test_weights_that_were_written_are_read_anew() -> None:
     given = inputs(2, 2, biases=True)
     names = [f"in{i}" for i in range(len(given))]
-    options = {"num_layers": 2, "bidirectional": 1, "has_biases": 1}
+    options: dict[str, Any] = {"num_layers": 2, "bidirectional": 1, "has_biases": 1}
     definition = operator_def("InferenceLSTM", names, ["Y", "hidden", "cell"], engine=ENGINE, **options)
     blobs = LocalBlobs()
     for name, array in zip(names, given, strict=True):
