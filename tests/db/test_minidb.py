@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import struct
@@ -156,3 +157,16 @@ def test_a_reader_sees_what_is_appended(tmp_path: Path) -> None:
     with open_db("minidb", tmp_path / "db") as db, db.cursor() as cursor:
         put(tmp_path / "db", Mode.WRITE, ("b", b"2"))
         assert list(cursor) == [(b"a", b"1"), (b"b", b"2")]
+
+
+def test_a_file_among_garbage_closes_without_a_word(tmp_path: Path) -> None:
+    """Warnings are errors here, also those that nobody can raise."""
+    path = tmp_path / "a"
+    path.write_bytes(b"")
+    file = minidb.OwnedFile(path)
+    descriptor, ring = file.fileno(), list[object]()
+    ring += [file, ring]
+    del file, ring
+    gc.collect()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)

@@ -33,6 +33,17 @@ SPOOL_BYTES = 64 * 2**20
 """Puts beyond this many bytes wait for their commit in a temporary file instead of memory."""
 
 
+class OwnedFile(FileIO):
+    """A file that closes with its owner, if nobody did before: a reader in a blob of a net that is let go, for one.
+
+    Python warns of an open file that is garbage, and does not say which goes first, the file or who would close it.
+    """
+
+    def __del__(self) -> None:
+        """Close, without a word."""
+        self.close()
+
+
 @db("minidb", "MiniDB", help="one file of records in the order in which they were put; no index")
 class MiniDB(DB):
     """A minidb file.
@@ -139,11 +150,6 @@ class MiniDB(DB):
         if self._file is not None:
             self._file.close()
 
-    def __del__(self) -> None:
-        """Close the file of a database that nobody closed, as a reader in a blob of a net that failed."""
-        if getattr(self, "_file", None) is not None:
-            self._close()
-
     def _check_new(self) -> None:
         if kind_at(self.db_type, self.source) is not None:
             check_file(self.db_type, self.source)
@@ -156,7 +162,7 @@ class MiniDB(DB):
             check_parent(self.db_type, self.source)
         try:
             # "a+" creates a missing file and leaves one that is there as it is.
-            file = FileIO(self.source, "r" if self.mode is Mode.READ else "a+", opener=open_descriptor)
+            file = OwnedFile(self.source, "r" if self.mode is Mode.READ else "a+", opener=open_descriptor)
         except FileError as error:
             if self.mode is not Mode.READ:
                 check_writable(self.db_type, self.source, self.source)
