@@ -32,7 +32,7 @@ os.environ.setdefault("TAZZA_CACHE_DIR", str(Path(__file__).parents[1] / ".pytes
 # An example that takes long on a busy machine is no failure: tests assert nothing about time.
 settings.register_profile("tazza", deadline=None)
 # `make check` takes this one: no law is shown with more examples than this, whatever its own settings say.
-FAST = settings(deadline=None, max_examples=10)
+FAST = settings(deadline=None, max_examples=5)
 settings.register_profile("fast", FAST)
 FAST_CASES = 1
 """Of how many of its cases a parametrized test is run with the profile `fast`."""

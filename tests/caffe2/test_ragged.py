@@ -161,6 +161,7 @@ def test_all_cells_are_judged() -> None:
 FAST = ("basic", "LSTM", "both, dropped", "gated")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in KINDS])
 def test_each_sequence_gives_what_it_gives_alone(name: str) -> None:
     kind = KINDS[name]

@@ -81,6 +81,7 @@ def test_a_layer_computes_what_its_steps_compute(kind: str) -> None:
         np.testing.assert_allclose(over_sequence[name], steps[name], rtol=1e-4, atol=1e-5, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("again", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["Regular", "Recurrent", "Dot", "SoftCoverage"])
 def test_attention_computes_what_its_steps_compute(kind: str, again: bool) -> None:

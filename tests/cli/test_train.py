@@ -446,6 +446,7 @@ def losses_of_simple(bars: Path, tmp_path_factory: pytest.TempPathFactory) -> li
         return [step.loss for step in trainer.run(3)]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=() if kind == FAST_TYPE else pytest.mark.slow) for kind in sorted(NETS)]

@@ -104,6 +104,7 @@ def with_passing_values(seed: int) -> NetDef:
     return net
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("in_order", [False, True])
 def test_random_nets_with_nets_inside(count: int, in_order: bool) -> None:
@@ -127,6 +128,7 @@ def cases(names: Sequence[str]) -> list[tuple[str, Case]]:
     return [(name, STORED[name] if name in STORED else RECORDED_CASES[name]) for name in names]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "names",
     [

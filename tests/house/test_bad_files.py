@@ -89,6 +89,7 @@ def _calls(path: Path) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_one_module_opens_the_files_that_people_name() -> None:
     others = {path: path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")}
     found = {(name, call) for path, name in others.items() if name not in OWN_FILES for call in _calls(path)}

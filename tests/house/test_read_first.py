@@ -64,6 +64,7 @@ def walks(source: ast.AST) -> Iterator[str]:
             yield function.name
 
 
+@pytest.mark.slow
 def test_nobody_else_works_it_out() -> None:
     found = {
         f"{path.relative_to(ROOT)}: {name}"

@@ -54,6 +54,7 @@ def test_what_was_recorded_is_worth_it(name: str) -> None:
     assert boxes == 0 if name == NOTHING else boxes >= 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DETECTORS)
 @pytest.mark.parametrize("kind", kinds())
 def test_caffe2_gave_the_same(kind: str, name: str) -> None:

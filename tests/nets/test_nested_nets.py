@@ -74,6 +74,7 @@ def check(seed: int, kind: str, *, shared: bool = False) -> None:
         assert array.tobytes() == expected[name].tobytes(), f"{name}: other bits"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("shared", [False, True])

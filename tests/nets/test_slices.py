@@ -139,6 +139,7 @@ def by_texts(ws: Workspace, ops: Sequence[OperatorDef], output: str) -> Array:
     return other.fetch(output)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["squeezenet", *(pytest.param(one, marks=pytest.mark.slow) for one in ("googlenet", "mobilenet_v2"))]
 )
@@ -377,6 +378,7 @@ def random_net(draws: random.Random) -> tuple[list[OperatorDef], list[str]]:
     return ops, [name for name in names[1:] if name not in read or draws.random() < 0.2] or names[-1:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 120), marks=pytest.mark.slow)])
 def test_random_nets(seeds: range) -> None:
     sliced = 0

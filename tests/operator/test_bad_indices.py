@@ -79,6 +79,7 @@ np.lib.stride_tricks.as_strided(x, (9,), ({step},)).sum()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("at_end", "step"), [(True, 8), (False, -8)])
 def test_what_reads_outside_ends_the_process(at_end: bool, step: int) -> None:
     found = run("-c", OUTSIDE.format(at_end=at_end, step=step))

@@ -91,6 +91,7 @@ def test_work_may_close_its_own_pool() -> None:
     assert done.wait(LONG_S)
 
 
+@pytest.mark.slow
 def test_a_thread_without_work_ends_and_none_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Work comes just when the only thread gives up: whichever is first, somebody does it."""
     monkeypatch.setattr(workers, "IDLE_S", 0.0)

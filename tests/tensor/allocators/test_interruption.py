@@ -59,6 +59,7 @@ def interrupted(allocator: Allocator, held: list[Allocation], line: int) -> bool
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MAKERS)
 def test_nothing_is_handed_out_twice(name: str) -> None:
     line = 1
