@@ -40,7 +40,6 @@ def test_no_lock_of_python_is_used() -> None:
     assert found == [], "take a lock of C, or tazza.runtime.holding"
 
 
-@pytest.mark.slow
 def test_only_gates_are_acquired_by_a_call() -> None:
     """What is held for a while is taken by `with`; a gate is another thread's to open, made by whoever waits there."""
     found: list[str] = []
