@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tazza.codegen.block import Scratch, Slot
-from tazza.codegen.row_plan import Operand, RowTask, plan_rows
-from tazza.operator import Cut, OpView, RowProgram, Total, Unsupported, find_schema, operator_def
+from tazza.codegen.block import Scratch, Slot, float_word
+from tazza.codegen.row_plan import Operand, RowForm, RowTask, plan_rows
+from tazza.operator import Cut, Expression, OpView, RowProgram, Total, Unsupported, find_schema, operator_def
 from tazza.operator.row_program import RowRule
 from tazza.tensor import DataType, TensorSpec
 
@@ -84,3 +85,24 @@ def test_what_a_program_keeps_lies_in_scratch_memory() -> None:
 )
 def test_what_is_refused(rule: RowRule, x: TensorSpec, reason: str) -> None:
     assert planned(rule, x) == reason
+
+
+def test_what_all_makers_of_kernels_know_of_a_task() -> None:
+    """Totals that are needed stage by stage, numbers of a row without them, and what stands at the end of a block."""
+    operands = (
+        Operand("X", "each", DataType.FLOAT, False),
+        Operand("picks", "picked", DataType.FLOAT, False),
+        Operand("Y", "row", DataType.FLOAT, True),
+    )
+    totals = {"most": Total("max", "X"), "unused": Total("sum", "X"), "powers": Total("sum", "exp(X - most)")}
+    program = RowProgram(
+        Cut(2, 3), totals, {"Y": "log(powers) * picks * given"}, picks={"picks": 4}, given={"given": 0.5}
+    )
+    texts = {name: Expression.parse(totals[name].text) for name in ("most", "powers")}
+    texts["Y"] = Expression.parse(program.row["Y"])
+    form = RowForm.of(RowTask(program, texts, {}, 0), operands)
+    assert form.stages == (("most",), ("powers",))
+    assert (form.joins, form.numbers) == ({"most": "max", "powers": "sum"}, {"Y": texts["Y"]})
+    assert [one.name for one in form.written("row")] == ["Y"]
+    assert form.tail(program, {"picks": 7}) == [float_word(0.5), 4, 7]
+    assert str(form) != str(replace(form, given=()))

@@ -120,6 +120,19 @@ def test_files_and_functions_are_short() -> None:
     assert set(SIZE_EXCEPTIONS) - set(too_long) == set(), "an exception that is not needed any more"
 
 
+def test_programs_of_pages_are_short() -> None:
+    """Comments begin a line, or go on with a `*` or as a block of their own at the head of a file."""
+    sizes = {
+        path.name: sum(
+            bool(line.strip()) and not line.strip().startswith(("//", "*", "/*"))
+            for line in path.read_text().splitlines()
+        )
+        for path in sorted((ROOT / "src").rglob("*.js"))
+    }
+    assert sizes
+    assert {name: size for name, size in sizes.items() if size > FILE_LINES_MAX} == {}
+
+
 def test_no_file_has_a_vague_name() -> None:
     """The old names are given: `caffe2.python.utils`, `caffe2.python.helpers`."""
     free = [path for path in FILES if (ROOT / "src" / "caffe2") not in path.parents]

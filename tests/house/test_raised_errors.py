@@ -6,10 +6,12 @@ What the frame holds (a reader with an open file, a workspace) would then live u
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.house.trees import nodes
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,9 +37,9 @@ def _own(function: ast.AST, held: frozenset[str] = frozenset()) -> Iterator[tupl
         yield from _own(node, free)
 
 
-def kept(source: str) -> list[int]:
+def kept(module: Iterable[ast.AST]) -> list[int]:
     """Return the lines that raise what a name of their function holds, and go on holding it."""
-    functions = (one for one in ast.walk(ast.parse(source)) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
+    functions = (one for one in module if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
     return [
         raised.lineno
         for function in functions
@@ -51,7 +53,7 @@ def test_no_error_is_held_by_its_own_traceback() -> None:
     found = {
         str(path.relative_to(ROOT)): lines
         for path in sorted((ROOT / "src").rglob("*.py"))
-        if (lines := kept(path.read_text(encoding="utf-8")))
+        if (lines := kept(nodes(path)))
     }
     assert found == {}, "raise it in a `try`, whose `finally` deletes the name"
 
@@ -66,4 +68,4 @@ def test_no_error_is_held_by_its_own_traceback() -> None:
     ],
 )
 def test_what_is_held_is_noticed(source: str, lines: list[int]) -> None:
-    assert kept(source) == lines
+    assert kept(ast.walk(ast.parse(source))) == lines

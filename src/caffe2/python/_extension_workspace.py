@@ -19,12 +19,10 @@ from tazza.ops.control.python_function import PythonTensor
 from tazza.proto import DeviceOption, NetDef, OperatorDef, PlanDef
 from tazza.proto.message import parse
 from tazza.tensor import Blob as TazzaBlob
-from tazza.tensor import CPUPlace, DataType, Place, Tensor
+from tazza.tensor import DataType, Place, Tensor
 from tazza.tensor.serialization import deserialize, serialize
 
 M = TypeVar("M", bound=Message)
-IDEEP = 5
-"""The number of its device type."""
 
 
 def message(cls: type[M], given: Any) -> M:
@@ -220,9 +218,8 @@ def stringified(obj: Any) -> Any:
 
 
 def place_for(given: Any) -> Place:
-    """Return where values are fed: the host, unless an option names a device; builds of IDEEP fed to the host too."""
-    option = message(DeviceOption, given) if given else DeviceOption()
-    return CPUPlace() if option.device_type == IDEEP else place_of(option)
+    """Return where values are fed: the host, unless an option names a device."""
+    return place_of(message(DeviceOption, given) if given else DeviceOption())
 
 
 def check_device(given: Any) -> None:

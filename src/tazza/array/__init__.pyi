@@ -259,6 +259,7 @@ from tazza.tensor.layout import RESIZED as RESIZED
 from tazza.tensor.layout import ROW_MAJOR as ROW_MAJOR
 from tazza.tensor.layout import Strided as Strided
 from tazza.tensor.layout import channels_last as channels_last
+from tazza.tensor.layout import refuse_plain as refuse_plain
 from tazza.tensor.place import CPUPlace as CPUPlace
 from tazza.tensor.place import CUDAPlace as CUDAPlace
 from tazza.tensor.place import PinnedPlace as PinnedPlace

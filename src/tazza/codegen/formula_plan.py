@@ -35,8 +35,12 @@ class Operand:
 
 Axes: TypeAlias = "list[tuple[int, tuple[int, ...]]]"
 """Extent, and the step in elements of each operand, of each dimension; outermost first."""
-Make: TypeAlias = "Callable[[Mapping[str, Expression], list[Operand], list[Operand], Axes, Scalars], Launch]"
-"""Makes the launch of expressions over operands that are read and written, which lie so, with these scalars."""
+Make: TypeAlias = "Callable[[tuple[Expression, ...], list[Operand], list[Operand], Axes, Scalars], Launch]"
+"""Makes the launch of expressions over operands that are read and written, which lie so, with these scalars.
+
+Operands that are read are called a0, a1 ... and scalars s0, s1 ... in it, so that equal structure gives one kernel,
+whatever the letters are called.
+"""
 
 
 def plan_formula(
@@ -115,7 +119,10 @@ def _plan(
         return Unsupported(f"broadcasting leaves {len(axes)} dimensions, at most {MOST_AXES} are compiled")
     if any(step not in (0, 1) for step in axes[-1][1]):
         return Unsupported("an operand is not dense along the innermost dimension of the output")
-    launch = make(expressions, read, written, axes, scalars)
+    names = {operand.name: Expression.parse(f"a{i}") for i, operand in enumerate(read)}
+    names |= {name: Expression.parse(f"s{i}") for i, name in enumerate(scalars.expressions)}
+    results = tuple(expressions[operand.name].substitute(names) for operand in written)
+    launch = make(results, read, written, axes, scalars.renamed())
     return LaidOut(launch, layouts | {operand.slot.letter: chosen for operand in written})
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias, cast
 
-from tazza.codegen.block import Scratch, Slot, slots_of
+from tazza.codegen.block import Scratch, Slot, float_word, slots_of
 from tazza.codegen.loop import KINDS
 from tazza.operator import Expression, Launch, OpView, Spec, Unsupported, with_arguments
 from tazza.operator.kernel import LaunchChain
@@ -32,6 +32,68 @@ class Operand:
     dtype: DataType
     written: bool
     parts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RowForm:
+    """What tells kernels of rows apart, whatever makes them; each target adds how it goes over rows.
+
+    Attributes:
+        operands: letters, in the order of their addresses in the block.
+        joins: name of each total -> what joins it.
+        texts: name -> expression of totals, numbers of a row and elements.
+        stages: names of totals that are made in one pass, pass by pass.
+        wrong: name of a number that has to be 0, if any.
+        given: names of numbers that stand in the block behind all addresses.
+    """
+
+    operands: tuple[Operand, ...]
+    joins: Mapping[str, str]
+    texts: Mapping[str, Expression]
+    stages: tuple[tuple[str, ...], ...]
+    wrong: str
+    given: tuple[str, ...]
+
+    @classmethod
+    def of(cls, task: RowTask, operands: tuple[Operand, ...]) -> RowForm:
+        """Return that of a task."""
+        program, texts = task.program, task.texts
+        joins = {name: one.join for name, one in program.totals.items() if name in texts}
+        stages = (tuple(name for name in stage if name in joins) for stage in program.stages())
+        return cls(operands, joins, texts, tuple(filter(None, stages)), program.wrong, tuple(program.given))
+
+    def __str__(self) -> str:
+        """Return what these say of a kernel, complete; with what a target adds it names one."""
+        shown = ", ".join(
+            f"{one.name} {one.lies} {one.dtype.label} {int(one.written)} {one.parts}" for one in self.operands
+        )
+        texts = "; ".join(f"{name} {self.joins.get(name, '')} {one.text()}" for name, one in self.texts.items())
+        return f"{self.stages} {self.given} {self.wrong} ({shown}): {texts}"
+
+    @property
+    def turning(self) -> list[Operand]:
+        """The letters that begin anew when all of them was used."""
+        return [one for one in self.operands if one.lies in ("picked", "repeated")]
+
+    @property
+    def numbers(self) -> dict[str, Expression]:
+        """What there is one of for each row, and is no total: name -> expression."""
+        lies = {one.name: one.lies for one in self.operands if one.written}
+        parts = {name for one in self.operands for name in one.parts}
+        return {
+            name: text
+            for name, text in self.texts.items()
+            if name not in self.joins and name not in parts and lies.get(name, "row") == "row"
+        }
+
+    def written(self, lies: str) -> list[Operand]:
+        """Return the outputs that lie so."""
+        return [one for one in self.operands if one.written and one.lies == lies]
+
+    def tail(self, program: RowProgram, sizes: Mapping[str, int]) -> list[int]:
+        """Return the last words of a block: given numbers; of letters that begin anew how often, and their sizes."""
+        turns = (word for one in self.turning for word in (program.picks.get(one.name, 1), max(1, sizes[one.name])))
+        return [*map(float_word, program.given.values()), *turns]
 
 
 Make: TypeAlias = "Callable[[RowTask, tuple[Operand, ...], Mapping[str, int]], Launch]"

@@ -112,6 +112,7 @@ class RowProgram:
         pairs: letter of two numbers for each place, in turn -> what these are called.
         keeps: names of numbers of a row that programs behind this one read, as letters.
         wrong: name of a number that has to be 0 in each row, else `check` raises an error, seeing all operands.
+        complaint: what a number that is not 0 means, where nobody can look at the operands, as on a device.
         given: name -> a number that follows from shapes, which equal kernels have no matter what it is.
     """
 
@@ -125,7 +126,12 @@ class RowProgram:
     pairs: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     keeps: tuple[str, ...] = ()
     wrong: str = ""
+    complaint: str = ""
     check: Callable[[Operands], None] | None = None
+
+    def __post_init__(self) -> None:
+        """See that who looks for something wrong says what."""
+        assert bool(self.wrong) == bool(self.complaint), f"{self.wrong!r} is wrong, which means {self.complaint!r}"
 
     def stages(self) -> list[list[str]]:
         """Return the names of totals in groups, each of which needs no more than those before it.

@@ -82,6 +82,7 @@ ADDRESSES: Cache[str, int] = Cache("compiled code", 1 << 16)
 
 
 CODES: Cache[str, bytes] = Cache("code for other machines", 1 << 12)
+"""By the digests that name their entries."""
 
 
 @functools.cache
@@ -266,7 +267,8 @@ def _engine() -> Any:
 def _load(key: str, build: Build, symbols: Mapping[str, int], *, rewrite: bool) -> int:
     _require()
     host = processor()
-    told = "\n".join((key, host.name, host.features, llvm_version(), str(CACHE_VERSION), sys.platform))
+    compiler = f"{llvm_version()} {PASSES} {SELECTION}"
+    told = "\n".join((key, host.name, host.features, compiler, str(CACHE_VERSION), sys.platform))
     digest = digest_of(told.encode()).hex()
     name = f"tazza_{digest[:32]}"
     if _why_llvm_links() is not None:

@@ -22,7 +22,7 @@ from tazza.tensor.allocation import (
 from tazza.tensor.blob import BLOB_TYPES, Blob, BlobType, blob_type
 from tazza.tensor.dim import Dim, broadcast_shapes
 from tazza.tensor.dtype import DataType
-from tazza.tensor.layout import REORDERS, RESIZED, ROW_MAJOR, Layout, Opaque, Strided, channels_last
+from tazza.tensor.layout import REORDERS, RESIZED, ROW_MAJOR, Layout, Opaque, Strided, channels_last, refuse_plain
 from tazza.tensor.names import find, homes
 from tazza.tensor.place import CPUPlace, CUDAPlace, PinnedPlace, Place
 from tazza.tensor.quantization import Int8Tensor, PerChannel, PerRow, PerTensor, Quantization
@@ -74,6 +74,7 @@ __all__ = [
     "channels_last",
     "current_allocator",
     "default_allocator",
+    "refuse_plain",
     "using_allocator",
 ]
 """The names that are here already; a type checker sees the others as well (`__init__.pyi`)."""

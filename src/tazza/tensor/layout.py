@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from tazza.errors import ShapeError
+from tazza.errors import ShapeError, UnsupportedError
 from tazza.registry import Registry
 from tazza.tensor.dim import Dim
 
@@ -129,6 +129,18 @@ REORDERS: Registry[str, Callable[[Tensor], npt.NDArray[Any]]] = Registry("reorde
 
 RESIZED: Registry[str, Callable[[Opaque, int], Opaque | None]] = Registry("other number of images for engine")
 """Engine -> function that returns how a layout lies for another first extent, None where parts are no spans of it."""
+
+
+def refuse_plain(engine: str, done: str, *, help: str) -> None:
+    """Register that what an engine has made of weights is not brought back: who wants them looks at the blob itself.
+
+    `done` ends the sentence "W float32[...] has been ...".
+    """
+
+    def refuse(tensor: Tensor) -> npt.NDArray[Any]:
+        raise UnsupportedError(f"{tensor.spec} has been {done}", hint="look at the blob of W")
+
+    REORDERS.register(engine, refuse, help=help)
 
 
 def channels_last(dims: Sequence[int]) -> Strided:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tazza.codegen.nvptx import GridKernel
-from tazza.codegen.row_plan import Operand
+from tazza.codegen.row_plan import Operand, RowForm
 from tazza.engines.cuda.row_code import WORDS, Form, Rows
 from tazza.operator import Expression
 from tazza.tensor import DataType
@@ -13,7 +13,7 @@ def form_of(team: int) -> Form:
     """Return the form of Y = X - the sum of its row."""
     operands = (Operand("X", "each", DataType.FLOAT, False), Operand("Y", "each", DataType.FLOAT, True))
     texts = {"total": Expression.parse("X"), "Y": Expression.parse("X - total")}
-    return Form(operands, {"total": "sum"}, texts, (("total",),), "", (), team, 8)
+    return Form(RowForm(operands, {"total": "sum"}, texts, (("total",),), "", ()), team, 8)
 
 
 def test_teams_meet_and_single_threads_do_not() -> None:

@@ -51,3 +51,13 @@ def test_a_label_that_is_no_class_is_told_where_somebody_waits(rows: int, classe
         stream.recover()
     found = run_op("SoftmaxWithLoss", *given, **where)
     np.testing.assert_allclose(found[0], wanted[0], rtol=1e-5)
+
+
+def test_labels_that_are_no_probabilities_are_told_as_such() -> None:
+    X, shares = np.zeros((2, 3), np.float32), np.full((2, 3), 0.5, np.float32)
+    given = [to_place(Tensor.from_numpy(one), DEVICE) for one in (X, shares)]
+    with pytest.raises(NumericError, match="labels of a row that are no probabilities"):
+        run_op("SoftmaxWithLoss", *given, label_prob=1, device=device_option(DEVICE))
+    stream = current_context(DEVICE).stream
+    assert stream is not None
+    stream.recover()

@@ -7,7 +7,8 @@ import gc
 import pytest
 
 from tazza.device import current_context, stream_pool, streaming
-from tazza.engines.cudnn.library import CUDNN, Descriptor, device_of, handle_of, integers, version
+from tazza.device.cuda import queue_of
+from tazza.engines.cudnn.library import CUDNN, Descriptor, integers, version
 from tazza.errors import KernelError
 from tazza.tensor import CUDAPlace
 from tests.cuda_there import why_no_device
@@ -18,14 +19,14 @@ DEVICE = CUDAPlace(0)
 
 def test_a_context_has_one_handle_and_each_stream_its_own() -> None:
     context = current_context(DEVICE)
-    assert handle_of(context) == handle_of(context)
+    assert CUDNN.handle_of(context) == CUDNN.handle_of(context)
     with streaming(stream_pool(DEVICE).take()):
-        assert handle_of(current_context(DEVICE)) != handle_of(context)
+        assert CUDNN.handle_of(current_context(DEVICE)) != CUDNN.handle_of(context)
     assert int(version()) >= 90000
 
 
 def test_what_it_refuses_is_an_error() -> None:
-    made = Descriptor(device_of(current_context(DEVICE)), "Tensor")
+    made = Descriptor(queue_of(current_context(DEVICE)).device, "Tensor")
     with pytest.raises(KernelError, match="cuDNN answers cudnnSetTensorNdDescriptor with status"):
         made.set("cudnnSetTensorNdDescriptor", 0, 1, integers([3]), integers([1]))
 
@@ -34,7 +35,7 @@ def test_what_it_refuses_is_an_error() -> None:
 def test_descriptors_end_with_their_objects() -> None:
     library = CUDNN.functions().fake
     assert isinstance(library, FakeCudnn)
-    made = Descriptor(device_of(current_context(DEVICE)), "Filter")
+    made = Descriptor(queue_of(current_context(DEVICE)).device, "Filter")
     assert made.handle in library.descriptors
     handle = made.handle
     del made

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from tazza.device.context import CONTEXTS
 from tazza.device.cuda import driver
-from tazza.device.cuda.context import CUDAContext
+from tazza.device.cuda.context import CUDAContext, queue_of
 from tazza.device.cuda.device import CUDADevice, cuda_device
 from tazza.device.cuda.event import CUDAEvent
 from tazza.device.cuda.memory import CUDAAllocator, PagelockedAllocator, bring_memory
@@ -34,6 +34,7 @@ __all__ = [
     "cuda_device",
     "described_by",
     "find_cuda",
+    "queue_of",
 ]
 
 CONTEXTS.register("cuda", CUDAContext, help="a device of the NVIDIA driver")

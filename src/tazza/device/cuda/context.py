@@ -66,3 +66,10 @@ class CUDAContext(Context):
             if status != SUCCESS:  # whoever waits for that work is told of it
                 logger.debug("closing %r: its stream answers with status %d", self, status)
         super().close()
+
+
+def queue_of(context: Context) -> CUDAStream:
+    """Return the stream of a context of CUDA."""
+    queue = context.stream
+    assert isinstance(queue, CUDAStream), "contexts of CUDA have one"
+    return queue

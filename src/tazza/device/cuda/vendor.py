@@ -14,10 +14,14 @@ import importlib.util
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tazza.device.context import Context
+from tazza.device.cuda.context import queue_of
 from tazza.device.cuda.device import CUDADevice
+from tazza.device.initializer import initialize_devices
 from tazza.errors import KernelError, OutOfMemoryError, UnavailableError
 from tazza.runtime.fork import freed_in_child
 
@@ -44,6 +48,7 @@ class Facts:
         describe: the function that puts a status into words.
         out_of_memory: statuses that mean that there is no memory.
         remedy: how one gets it.
+        handle: the functions that make a handle, let it queue on a stream, and end it.
     """
 
     name: str
@@ -52,6 +57,7 @@ class Facts:
     describe: str
     out_of_memory: frozenset[int]
     remedy: str
+    handle: tuple[str, str, str]
 
 
 class VendorLibrary:
@@ -86,6 +92,11 @@ class VendorLibrary:
             return error.message
         return None
 
+    def missing(self) -> str | None:
+        """Return why there is no device, or no library for it, or None."""
+        reason = initialize_devices().absent.get("cuda")
+        return self.unavailable() if reason is None else reason
+
     def _load(self) -> Any:
         reasons: list[str] = []
         for candidate in (*_in_wheels(self.facts.files), *self.facts.files):
@@ -118,6 +129,27 @@ class VendorLibrary:
             device.leave()
         if status != 0:
             self._raise(name, status)
+
+    def handle_of(self, context: Context) -> int:
+        """Return the handle of a context: made at the first use, it queues on the context's stream, and ends with it.
+
+        Raises:
+            KernelError, OutOfMemoryError: the library refuses.
+        """
+        return context.resource(
+            self.facts.name, partial(self._made, context), partial(self._end, queue_of(context).device)
+        )
+
+    def _made(self, context: Context) -> int:
+        make, let_queue, _ = self.facts.handle
+        queue, handle = queue_of(context), ctypes.c_void_p()
+        self.call(queue.device, make, ctypes.byref(handle))
+        assert handle.value is not None, "the library made it"
+        self.call(queue.device, let_queue, handle, queue.handle)
+        return handle.value
+
+    def _end(self, device: CUDADevice, handle: int) -> None:
+        self.call(device, self.facts.handle[2], handle)
 
     def _raise(self, name: str, status: int) -> None:
         words: bytes | None = getattr(self.functions(), self.facts.describe)(status)

@@ -5,7 +5,6 @@ Products of half-precision numbers are added up in float32.
 
 from __future__ import annotations
 
-from tazza.device import initialize_devices
 from tazza.engines.cublas.library import CUBLAS, version
 from tazza.operator import engine
 
@@ -13,17 +12,11 @@ KIND = "cuda"
 NAME = "cublas"
 
 
-def unavailable() -> str | None:
-    """Return why there is no device, or no library for it, or None."""
-    reason = initialize_devices().absent.get(KIND)
-    return CUBLAS.unavailable() if reason is None else reason
-
-
 ENGINE = engine(
     NAME,
     "products of matrices by NVIDIA's cuBLAS",
     device=KIND,
     priority=20,
-    unavailable=unavailable,
+    unavailable=CUBLAS.missing,
     version=version,
 )

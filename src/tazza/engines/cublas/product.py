@@ -15,8 +15,9 @@ import numpy as np
 
 from tazza.codegen.block import Slot
 from tazza.device import Context
+from tazza.device.cuda import queue_of
 from tazza.engines.cublas._declarations import NUMBERS
-from tazza.engines.cublas.library import CUBLAS, device_of, handle_of
+from tazza.engines.cublas.library import CUBLAS
 from tazza.operator import Call, Operands
 from tazza.tensor import DataType, Tensor
 
@@ -76,7 +77,7 @@ class ProductLaunch:
         """Return what queues them on the stream of the context."""
         context = operands.context
         calls = [_arguments(one, self.dtype, operands) for one in self.products if 0 not in one.extents[:2]]
-        device, handle = device_of(context), handle_of(context)
+        device, handle = queue_of(context).device, CUBLAS.handle_of(context)
 
         def call() -> None:
             for arguments, _kept in calls:

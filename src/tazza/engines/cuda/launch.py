@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tazza.codegen.block import Slot, Word, block_of
 from tazza.codegen.nvptx import Code, GridKernel, code_of
-from tazza.device.cuda import CUDAStream
+from tazza.device.cuda import queue_of
 from tazza.device.cuda.module import Arguments, launch, loaded
 from tazza.engines.cuda import SOURCES
 from tazza.errors import NumericError, TazzaError
@@ -46,6 +46,14 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
+class Status:
+    """Which word of a block is the address of one that is not 0 when the kernel found something wrong, and what."""
+
+    word: int
+    complaint: str
+
+
+@dataclass(frozen=True, slots=True)
 class GridLaunch:
     """A kernel, the words of its block, and how many blocks of how many threads run it; of no blocks nothing runs."""
 
@@ -54,13 +62,11 @@ class GridLaunch:
     blocks: int
     threads: int = THREADS
     scratch_bytes: int = 0
-    status: int | None = None
-    """Which word is to be the address of a word that is not 0 when the kernel found something wrong."""
+    status: Status | None = None
 
     def bind(self, operands: Operands) -> Call:
         """Return what queues the kernel on the stream of the context."""
-        queue = operands.context.stream
-        assert isinstance(queue, CUDAStream), "contexts of CUDA have one"
+        queue = queue_of(operands.context)
         if self.blocks == 0:
             return _nothing
         kept: list[Any] = [operands.scratch]
@@ -92,11 +98,11 @@ def _reader(block: npt.NDArray[np.int64], k: int, word: Held, operands: Operands
     return read
 
 
-def _status(block: npt.NDArray[np.int64], word: int, kept: list[Any]) -> Callable[[], TazzaError | None]:
-    """Let that word of a block be the address of a status that the device writes, and return what looks at it."""
+def _status(block: npt.NDArray[np.int64], status: Status, kept: list[Any]) -> Callable[[], TazzaError | None]:
+    """Let a word of a block be the address of a status that the device writes, and return what looks at it."""
     span = allocator_of(PinnedPlace()).allocate(block.itemsize, "status of kernels")
     found = span.buffer.view(np.int64)
-    found[0], block[word] = 0, span.address
+    found[0], block[status.word] = 0, span.address
     kept.append(span)
 
     def look() -> TazzaError | None:
@@ -104,8 +110,7 @@ def _status(block: npt.NDArray[np.int64], word: int, kept: list[Any]) -> Callabl
             return None
         found[0] = 0
         return NumericError(
-            "a kernel on the device read a number that it cannot use: a label that is no class",
-            hint="labels count from 0; there are as many as classes",
+            f"a kernel on the device found {status.complaint}", hint="run it on the CPU, which says where it stands"
         )
 
     return look

@@ -101,9 +101,7 @@ def register_host_made(schema: OpSchema) -> None:
     if not drawn_at_most or schema.inputs_can_cross_devices or not _is_free(schema, reference):
         return
     function, parameters = reference.function, reference.parameters
-    random_or_read = schema.effects is not Effects.PURE or any(
-        name == "random" or name in schema.inputs_by_letter for name in parameters
-    )
+    constant = schema.effects is Effects.PURE and not schema.inputs_by_letter.keys() & {*parameters}
 
     def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
         del context, inputs
@@ -115,7 +113,7 @@ def register_host_made(schema: OpSchema) -> None:
             return Unsupported("how large its output is hangs on data")
         if any(not isinstance(spec, TensorSpec) or spec.dtype is DataType.STRING for spec in outputs):
             return Unsupported("strings do not lie on a device")
-        return HostLaunch(function, parameters, op, not random_or_read)
+        return HostLaunch(function, parameters, op, constant)
 
     key = kernel_key(schema.type, KIND, KIND)
     KERNELS.setdefault(key, Kernel(*key, prepare=prepare), help="made on the host by its definition, and copied")

@@ -7,7 +7,7 @@ places of its element in each operand from the element's number.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -93,7 +93,7 @@ class _Form:
 
 
 def _launch(
-    expressions: Mapping[str, Expression],
+    results: tuple[Expression, ...],
     read: list[Operand],
     written: list[Operand],
     axes: Axes,
@@ -104,14 +104,11 @@ def _launch(
     flat = len(axes) == 1 and all(step == 1 for step in axes[0][1])
     axes = [] if flat else axes
     size = written[0].spec.size
-    # equal structure gives one kernel, whatever the letters are called
-    renamed = {operand.name: Expression.parse(f"a{i}") for i, operand in enumerate(read)}
-    renamed |= {name: Expression.parse(f"s{i}") for i, name in enumerate(scalars.expressions)}
     form = _Form(
-        tuple(expressions[operand.name].substitute(renamed) for operand in written),
+        results,
         tuple(operand.spec.dtype for operand in read),
         tuple(operand.spec.dtype for operand in written),
-        scalars.renamed(),
+        scalars,
         tuple(k for k, (_, slot, _) in enumerate(scalars.operands) if slot.letter in host),
         32 if size < SMALL else 64,
         len(axes),

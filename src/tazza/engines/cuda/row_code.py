@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.loop import carry_loop, store
 from tazza.codegen.nvptx import barrier, place, shared
-from tazza.codegen.row_plan import Operand
+from tazza.codegen.row_plan import Operand, RowForm
 from tazza.codegen.rows import when
 from tazza.codegen.typed import MEMORY, Vector
 from tazza.codegen.vector import Emission
@@ -28,49 +28,20 @@ STATUS = WORDS.index("status")
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What tells kernels apart.
+    """What tells kernels apart: `team` threads work on a row, `threads` are a block."""
 
-    Attributes:
-        operands: letters, in the order of their addresses in the block.
-        joins: name of each total -> what joins it.
-        texts: name -> expression of totals, numbers of a row and elements.
-        stages: names of totals that are made in one pass, pass by pass.
-        wrong: name of a number that has to be 0, if any.
-        given: names of numbers that stand in the block behind all addresses.
-        team: how many threads work on a row.
-        threads: how many a block has.
-    """
-
-    operands: tuple[Operand, ...]
-    joins: Mapping[str, str]
-    texts: Mapping[str, Expression]
-    stages: tuple[tuple[str, ...], ...]
-    wrong: str
-    given: tuple[str, ...]
+    rows: RowForm
     team: int
     threads: int
 
     def __str__(self) -> str:
         """Return what names the kernel; complete."""
-        shown = ", ".join(
-            f"{one.name} {one.lies} {one.dtype.label} {int(one.written)} {one.parts}" for one in self.operands
-        )
-        texts = "; ".join(f"{name} {self.joins.get(name, '')} {one.text()}" for name, one in self.texts.items())
-        return f"rows {self.team} {self.threads} {self.stages} {self.given} {self.wrong} ({shown}): {texts}"
-
-    @property
-    def turning(self) -> list[Operand]:
-        """The letters that begin anew when all of them was used."""
-        return [one for one in self.operands if one.lies in ("picked", "repeated")]
+        return f"rows {self.team} {self.threads} {self.rows}"
 
     @property
     def words(self) -> int:
         """Of the block."""
-        return len(WORDS) + len(self.operands) + len(self.given) + 2 * len(self.turning)
-
-    def written(self, lies: str) -> list[Operand]:
-        """Return the outputs that lie so."""
-        return [one for one in self.operands if one.written and one.lies == lies]
+        return len(WORDS) + len(self.rows.operands) + len(self.rows.given) + 2 * len(self.rows.turning)
 
 
 class Rows:
@@ -78,11 +49,10 @@ class Rows:
 
     def __init__(self, lines: Lines, form: Form) -> None:
         """Load what the block says."""
-        self.lines, self.form = lines, form
+        self.lines, self.form, self.rows = lines, form, form.rows
         self.w = {name: lines.load_word("%block", k) for k, name in enumerate(WORDS)}
-        self.at = {one.name: lines.load_pointer("%block", len(WORDS) + k) for k, one in enumerate(form.operands)}
-        self.operands = {one.name: one for one in form.operands}
-        self.parts = {name for one in form.operands for name in one.parts}
+        self.at = {one.name: lines.load_pointer("%block", len(WORDS) + k) for k, one in enumerate(self.rows.operands)}
+        self.operands = {one.name: one for one in self.rows.operands}
         self.v = Lanes(lines, 1, 32)
         self.numbers = Lanes(lines, 1, 64)
         """What there is one of for each row."""
@@ -90,13 +60,13 @@ class Rows:
         some = lines.let(f"icmp sgt i64 {self.elements}, 1")  # what is divided by the number of none is 0
         counted = lines.let(f"select i1 {some}, i64 {self.elements}, i64 1")
         self.given = {"count": self.numbers.splat(lines.let(f"uitofp i64 {counted} to double"))}
-        behind = len(WORDS) + len(form.operands)
-        for k, name in enumerate(form.given, behind):
+        behind = len(WORDS) + len(self.rows.operands)
+        for k, name in enumerate(self.rows.given, behind):
             self.given[name] = self.numbers.splat(lines.let(f"bitcast i64 {lines.load_word('%block', k)} to double"))
-        behind += len(form.given)
+        behind += len(self.rows.given)
         self.turns = {
             one.name: (lines.load_word("%block", behind + 2 * k), lines.load_word("%block", behind + 2 * k + 1))
-            for k, one in enumerate(form.turning)
+            for k, one in enumerate(self.rows.turning)
         }
         """Of letters that begin anew: how many rows share a number, and how many there are."""
 
@@ -114,13 +84,13 @@ class Rows:
         b, k = self._two("udiv", row, self.w["behind"]), self._two("urem", row, self.w["behind"])
         start = self._add(self._mul(b, self._mul(self.w["along"], self.w["behind"])), k)
         totals: dict[str, str] = {}
-        for stage in self.form.stages:
+        for stage in self.rows.stages:
             totals |= self._totals(stage, (start, member), self._numbers(row, totals))
         numbers = self._numbers(row, totals)
         self._elements((start, member), numbers)
-        if self.form.wrong:
-            self._report(numbers[self.form.wrong])
-        written = self.form.written("row")
+        if self.rows.wrong:
+            self._report(numbers[self.rows.wrong])
+        written = self.rows.written("row")
         if not written:
             return
         if self.form.team > 1:
@@ -154,7 +124,7 @@ class Rows:
     def _numbers(self, row: str, totals: Mapping[str, str]) -> dict[str, str]:
         """Return the numbers of a row that follow from the totals that there are."""
         values = {**self.given, **totals}
-        for operand in self.form.operands:
+        for operand in self.rows.operands:
             if operand.written or operand.lies not in ("row", "one", "picked"):
                 continue
             where = "0" if operand.lies == "one" else row
@@ -162,10 +132,8 @@ class Rows:
                 share, size = self.turns[operand.name]
                 where = self._two("urem", self._two("udiv", row, share), size)
             values[operand.name] = self._element(operand, where, DataType.DOUBLE)
-        for name, expression in self.form.texts.items():
-            written = self.operands.get(name)
-            is_number = name not in {*self.form.joins, *self.parts} and (written is None or written.lies == "row")
-            if is_number and set(expression.names) <= values.keys():
+        for name, expression in self.rows.numbers.items():
+            if set(expression.names) <= values.keys():
                 values[name] = Emission(self.numbers, values).write(expression)
         return values
 
@@ -198,7 +166,7 @@ class Rows:
         found = dict[str, str]()
         if "index" in read:
             found["index"] = self.v.splat(self.lines.let(f"sitofp i64 {r} to float"))
-        for operand in self.form.operands:
+        for operand in self.rows.operands:
             if operand.parts and read & {*operand.parts} and not operand.written:
                 twice = self._mul(place, "2")
                 for odd, name in enumerate(operand.parts):
@@ -220,10 +188,10 @@ class Rows:
 
     def _elements(self, at: tuple[str, str], numbers: Mapping[str, str]) -> None:
         """Write the elements of outputs."""
-        written = [*self.form.written("each"), *self.form.written("pairs")]
+        written = [*self.rows.written("each"), *self.rows.written("pairs")]
         if not written:
             return
-        texts = {operand: [self.form.texts[name] for name in operand.parts or (operand.name,)] for operand in written}
+        texts = {operand: [self.rows.texts[name] for name in operand.parts or (operand.name,)] for operand in written}
         read = {name for each in texts.values() for text in each for name in text.names}
         fixed = self._narrow(numbers, read)
 
@@ -242,19 +210,19 @@ class Rows:
 
     def _totals(self, names: Sequence[str], at: tuple[str, str], numbers: Mapping[str, str]) -> dict[str, str]:
         """Return totals of a row, which all members get."""
-        read = {name for total in names for name in self.form.texts[total].names}
+        read = {name for total in names for name in self.rows.texts[total].names}
         fixed = self._narrow(numbers, read)
 
         def values(place: str, r: str) -> list[str]:
             emission = Emission(self.v, {**fixed, **self._loaded(read, place, r)})
-            found = [emission.write(self.form.texts[name]) for name in names]
+            found = [emission.write(self.rows.texts[name]) for name in names]
             return [self.lines.let(f"fpext {self.v.type} {value} to {self.numbers.type}") for value in found]
 
-        starts = [self.numbers.constant(JOINS[self.form.joins[name]][1]) for name in names]
-        if any(self.form.joins[name] == "first_max" for name in names):
+        starts = [self.numbers.constant(JOINS[self.rows.joins[name]][1]) for name in names]
+        if any(self.rows.joins[name] == "first_max" for name in names):
             firsts = values(at[0], "0")
             starts = [
-                first if self.form.joins[name] == "first_max" else start
+                first if self.rows.joins[name] == "first_max" else start
                 for name, first, start in zip(names, firsts, starts, strict=True)
             ]
 
@@ -291,5 +259,5 @@ class Rows:
         return Vector(self.lines, 1, DataType.DOUBLE).load(S, i, None)
 
     def _join(self, name: str, a: str, b: str) -> str:
-        text, _ = JOINS[self.form.joins[name]]
+        text, _ = JOINS[self.rows.joins[name]]
         return Emission(self.numbers, {"a": a, "b": b}).write(Expression.parse(text))

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tazza.codegen.block import Word, accepts_dense, accepts_rows, float_word
+from tazza.codegen.block import Word, accepts_dense, accepts_rows
 from tazza.codegen.nvptx import GridKernel
-from tazza.codegen.row_plan import Operand, RowTask, plan_rows
+from tazza.codegen.row_plan import Operand, RowForm, RowTask, plan_rows
 from tazza.device import Context
 from tazza.engines.cuda import KIND
-from tazza.engines.cuda.launch import THREADS, GridLaunch, blocks_for, own_code
+from tazza.engines.cuda.launch import THREADS, GridLaunch, Status, blocks_for, own_code
 from tazza.engines.cuda.row_code import STATUS, Form, Rows
 from tazza.errors import UnsupportedError
 from tazza.operator import KERNELS, Kernel, Launch, OpSchema, OpView, Spec, Unsupported, kernel_key, launcher
@@ -40,21 +40,18 @@ def prepare_rows(
 
 
 def _launch(task: RowTask, operands: tuple[Operand, ...], sizes: Mapping[str, int]) -> Launch:
-    program, texts, cut = task.program, task.texts, task.program.cut
+    program, cut = task.program, task.program.cut
     rows, team = cut.before * cut.behind, team_of(cut)
-    joins = {name: one.join for name, one in program.totals.items() if name in texts}
-    stages = tuple(tuple(name for name in stage if name in joins) for stage in program.stages())
     threads = THREADS if team == 1 else team
-    form = Form(operands, joins, texts, tuple(filter(None, stages)), program.wrong, tuple(program.given), team, threads)
+    form = Form(RowForm.of(task, operands), team, threads)
     plane = cut.size // max(cut.outer, 1)
     slots: list[Word] = [task.slots[one.name] for one in operands]
-    turns = [word for one in form.turning for word in (program.picks.get(one.name, 1), max(1, sizes[one.name]))]
     words = (rows, cut.along, max(1, cut.behind), cut.outer, plane, 0, *slots)
     kernel = GridKernel(form.words, lambda lines: Rows(lines, form).write(), team if team > 1 else 0)
     code = own_code(str(form), kernel)
     blocks = rows if team > 1 else blocks_for(rows, threads)
-    block = (*words, *map(float_word, program.given.values()), *turns)
-    status = STATUS if program.wrong else None
+    block = (*words, *form.rows.tail(program, sizes))
+    status = Status(STATUS, program.complaint) if program.wrong else None
     return GridLaunch(code, block, blocks, threads, task.kept_bytes, status)
 
 

@@ -5,7 +5,6 @@ Half-precision numbers are multiplied and added up in float32.
 
 from __future__ import annotations
 
-from tazza.device import initialize_devices
 from tazza.engines.cudnn.library import CUDNN, version
 from tazza.operator import engine
 
@@ -13,17 +12,11 @@ KIND = "cuda"
 NAME = "cudnn"
 
 
-def unavailable() -> str | None:
-    """Return why there is no device, or no library for it, or None."""
-    reason = initialize_devices().absent.get(KIND)
-    return CUDNN.unavailable() if reason is None else reason
-
-
 ENGINE = engine(
     NAME,
     "convolutions by NVIDIA's cuDNN",
     device=KIND,
     priority=20,
-    unavailable=unavailable,
+    unavailable=CUDNN.missing,
     version=version,
 )

@@ -8,10 +8,8 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Sequence
-from functools import partial
 
-from tazza.device import Context
-from tazza.device.cuda import CUDADevice, CUDAStream
+from tazza.device.cuda import CUDADevice
 from tazza.device.cuda.vendor import Facts, VendorLibrary
 from tazza.engines.cudnn._declarations import FUNCTIONS, NUMBERS
 from tazza.errors import TazzaError
@@ -25,6 +23,7 @@ CUDNN = VendorLibrary(
         "cudnnGetErrorString",
         frozenset({NUMBERS["CUDNN_STATUS_ALLOC_FAILED"]}),
         "pip install nvidia-cudnn-cu13",
+        ("cudnnCreate", "cudnnSetStream", "cudnnDestroy"),
     )
 )
 
@@ -32,35 +31,6 @@ CUDNN = VendorLibrary(
 def version() -> str:
     """Return the number of the library's version."""
     return str(CUDNN.functions().cudnnGetVersion())
-
-
-def device_of(context: Context) -> CUDADevice:
-    """Return the device that a context queues on."""
-    queue = context.stream
-    assert isinstance(queue, CUDAStream), "contexts of CUDA have one"
-    return queue.device
-
-
-def handle_of(context: Context) -> int:
-    """Return the handle of a context, which queues on its stream and ends with it.
-
-    Raises:
-        KernelError, OutOfMemoryError: the library refuses.
-    """
-    return context.resource("cudnn", partial(_made, context), partial(_end, device_of(context)))
-
-
-def _made(context: Context) -> int:
-    device, queue, handle = device_of(context), context.stream, ctypes.c_void_p()
-    assert isinstance(queue, CUDAStream), "contexts of CUDA have one"
-    CUDNN.call(device, "cudnnCreate", ctypes.byref(handle))
-    assert handle.value is not None, "the library made it"
-    CUDNN.call(device, "cudnnSetStream", handle, queue.handle)
-    return handle.value
-
-
-def _end(device: CUDADevice, handle: int) -> None:
-    CUDNN.call(device, "cudnnDestroy", handle)
 
 
 class Descriptor:

@@ -49,7 +49,7 @@ def prepare_formula(
 
 
 def _launch(
-    expressions: Mapping[str, Expression],
+    results: tuple[Expression, ...],
     read: list[Operand],
     written: list[Operand],
     axes: Axes,
@@ -59,10 +59,6 @@ def _launch(
     operands = [*read, *written]
     flat = [step == 1 for step in inner_steps[: len(read)]]
     rows = math.prod(extent for extent, _ in counting)
-    # equal structure gives one kernel, whatever the letters are called
-    renamed = {operand.name: Expression.parse(f"a{i}") for i, operand in enumerate(read)}
-    renamed |= {name: Expression.parse(f"s{i}") for i, name in enumerate(scalars.expressions)}
-    results = [expressions[operand.name].substitute(renamed) for operand in written]
     sources = [(operand.spec.dtype, is_flat) for operand, is_flat in zip(read, flat, strict=True)]
     targets = [operand.spec.dtype for operand in written]
     flops = sum(one.flops for one in results)
@@ -72,7 +68,7 @@ def _launch(
     words: list[Word] = [threads, rows, inner, int(by_rows), *(extent for extent, _ in counting)]
     for k, operand in enumerate(operands):
         words += [operand.slot, *(steps[k] * operand.spec.dtype.itemsize for _, steps in counting)]
-    address = kernel_address(results, sources, targets, len(counting), scalars.renamed())
+    address = kernel_address(results, sources, targets, len(counting), scalars)
     return BlockLaunch(address, (*words, *scalars.words))
 
 

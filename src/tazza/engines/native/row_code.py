@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.loop import count_loop, lanes_below, load, share, store, sweep
-from tazza.codegen.row_plan import Operand
+from tazza.codegen.row_plan import Operand, RowForm
 from tazza.codegen.rows import report, when
 from tazza.codegen.typed import MEMORY, Vector
 from tazza.codegen.vector import Emission
@@ -34,24 +34,14 @@ class Form:
     """What tells kernels apart.
 
     Attributes:
-        operands: letters, in the order of their addresses in the block.
-        joins: name of each total -> what joins it.
-        texts: name -> expression of totals, numbers of a row and elements.
-        stages: names of totals that are made in one pass, pass by pass.
-        wrong: name of a number that has to be 0, if any.
-        given: names of numbers that stand in the block behind all addresses.
+        rows: what is computed.
         lanes: of a vector.
         across: whether lanes are rows side by side.
         outer: whether rows have parts that lie apart.
         cut: whether rows are cut into chunks.
     """
 
-    operands: tuple[Operand, ...]
-    joins: Mapping[str, str]
-    texts: Mapping[str, Expression]
-    stages: tuple[tuple[str, ...], ...]
-    wrong: str
-    given: tuple[str, ...]
+    rows: RowForm
     lanes: int
     across: bool
     outer: bool
@@ -59,21 +49,7 @@ class Form:
 
     def __str__(self) -> str:
         """Return what names the kernel; complete."""
-        shown = ", ".join(
-            f"{one.name} {one.lies} {one.dtype.label} {int(one.written)} {one.parts}" for one in self.operands
-        )
-        texts = "; ".join(f"{name} {self.joins.get(name, '')} {one.text()}" for name, one in self.texts.items())
-        told = f"{self.lanes} {self.across} {self.outer} {self.cut} {self.stages} {self.given} {self.wrong}"
-        return f"rows {told} ({shown}): {texts}"
-
-    @property
-    def turning(self) -> list[Operand]:
-        """The letters that begin anew when all of them was used."""
-        return [one for one in self.operands if one.lies in ("picked", "repeated")]
-
-    def written(self, lies: str) -> list[Operand]:
-        """Return the outputs that lie so."""
-        return [one for one in self.operands if one.written and one.lies == lies]
+        return f"rows {self.lanes} {self.across} {self.outer} {self.cut} {self.rows}"
 
 
 Body = Callable[[str, str, "str | None", Sequence[str]], Sequence[str]]
@@ -93,12 +69,11 @@ class Rows:
 
     def __init__(self, lines: Lines, form: Form) -> None:
         """Load what the block says."""
-        self.lines, self.form = lines, form
+        self.lines, self.form, self.rows = lines, form, form.rows
         self.write_words = Writer(lines, WORDS, ("scratch",))
         self.w = self.write_words.w
-        self.at = {one.name: lines.load_pointer("%block", len(WORDS) + k) for k, one in enumerate(form.operands)}
-        self.operands = {one.name: one for one in form.operands}
-        self.parts = {name for one in form.operands for name in one.parts}
+        self.at = {one.name: lines.load_pointer("%block", len(WORDS) + k) for k, one in enumerate(self.rows.operands)}
+        self.operands = {one.name: one for one in self.rows.operands}
         self.v = Lanes(lines, form.lanes, 32)
         self.numbers = Vector(lines, form.lanes if form.across else 1, DataType.DOUBLE)
         """What there is one of for each row."""
@@ -110,11 +85,13 @@ class Rows:
         self.turns = {
             one.name: tuple(lines.load_word("%block", k) for k in (place, place + 1))
             for place, one in zip(
-                itertools.count(len(WORDS) + len(form.operands) + len(form.given), 2), form.turning, strict=False
+                itertools.count(len(WORDS) + len(self.rows.operands) + len(self.rows.given), 2),
+                self.rows.turning,
+                strict=False,
             )
         }
         """Of letters that begin anew: how many rows share a number, and how many there are."""
-        for k, name in enumerate(form.given, len(WORDS) + len(form.operands)):
+        for k, name in enumerate(self.rows.given, len(WORDS) + len(self.rows.operands)):
             value = lines.let(f"bitcast i64 {lines.load_word('%block', k)} to double")
             self.given[name] = self.numbers.lanes.splat(value)
 
@@ -126,12 +103,12 @@ class Rows:
         if not self.form.cut:
             count_loop(lines, first, last, self._whole)
             return
-        for k in range(len(self.form.stages)):
+        for k in range(len(self.rows.stages)):
             count_loop(lines, first, last, lambda part, k=k: self._part(part, k))
             w.wait()
-        if self.form.written("each") or self.form.written("pairs"):
+        if self.rows.written("each") or self.rows.written("pairs"):
             count_loop(lines, first, last, self._elements_of_part)
-        if self.form.written("row") or self.form.wrong:
+        if self.rows.written("row") or self.rows.wrong:
             w.wait()  # what is overwritten may have been read until now
             begin, end = share(lines, self.w["items"])
             count_loop(lines, begin, end, self._numbers_of_item)
@@ -142,7 +119,7 @@ class Rows:
         """Do all that is done with one item."""
         one, span = self._item(item), ("0", self.extent)
         totals: dict[str, str] = {}
-        for stage in self.form.stages:
+        for stage in self.rows.stages:
             totals |= self._totals(one, stage, span, self._numbers(one, totals))
         numbers = self._numbers(one, totals)
         self._elements(one, span, numbers)
@@ -152,19 +129,19 @@ class Rows:
         """Make the totals of stage k for one chunk of an item."""
         item, chunk = self._split(part)
         one = self._item(item)
-        totals = self._joined(item, self.form.stages[:k])
-        found = self._totals(one, self.form.stages[k], self._span(chunk), self._numbers(one, totals))
+        totals = self._joined(item, self.rows.stages[:k])
+        found = self._totals(one, self.rows.stages[k], self._span(chunk), self._numbers(one, totals))
         for name, value in found.items():
             self.numbers.store(value, self.w["scratch"], self._place(name, part), None)
 
     def _elements_of_part(self, part: str) -> None:
         item, chunk = self._split(part)
         one = self._item(item)
-        self._elements(one, self._span(chunk), self._numbers(one, self._joined(item, self.form.stages)))
+        self._elements(one, self._span(chunk), self._numbers(one, self._joined(item, self.rows.stages)))
 
     def _numbers_of_item(self, item: str) -> None:
         one = self._item(item)
-        self._store_numbers(one, self._numbers(one, self._joined(item, self.form.stages)))
+        self._store_numbers(one, self._numbers(one, self._joined(item, self.rows.stages)))
 
     def _split(self, part: str) -> tuple[str, str]:
         w, chunks = self.write_words, self.w["chunks"]
@@ -178,7 +155,7 @@ class Rows:
     def _place(self, name: str, part: str) -> str:
         """Return where the total of a part stands in the scratch memory, in float64."""
         w = self.write_words
-        k = list(self.form.joins).index(name)
+        k = list(self.rows.joins).index(name)
         parts = w.mul(self.w["items"], self.w["chunks"])
         return w.mul(w.add(w.mul(parts, k), part), self.numbers.count)
 
@@ -215,7 +192,7 @@ class Rows:
         """Return the numbers of a row that follow from the totals that there are."""
         v = self.numbers.lanes
         values = {**self.given, **totals}
-        for operand in self.form.operands:
+        for operand in self.rows.operands:
             if operand.written or operand.lies not in ("row", "one", "picked"):
                 continue
             at = self.at[operand.name]
@@ -227,17 +204,15 @@ class Rows:
                 values[operand.name] = self._one(v, operand.dtype, self._element(operand.name, place))
             else:
                 values[operand.name] = self._some(v, operand.dtype, at, one.row, one.mask)
-        for name, expression in self.form.texts.items():
-            written = self.operands.get(name)
-            is_number = name not in {*self.form.joins, *self.parts} and (written is None or written.lies == "row")
-            if is_number and set(expression.names) <= values.keys():
+        for name, expression in self.rows.numbers.items():
+            if set(expression.names) <= values.keys():
                 values[name] = Emission(v, values).write(expression)
         return values
 
     def _store_numbers(self, one: _Item, numbers: Mapping[str, str]) -> None:
-        if self.form.wrong:
-            self._report(numbers[self.form.wrong], one.mask)
-        for operand in self.form.written("row"):
+        if self.rows.wrong:
+            self._report(numbers[self.rows.wrong], one.mask)
+        for operand in self.rows.written("row"):
             store(self.numbers.lanes, operand.dtype, numbers[operand.name], self.at[operand.name], one.row, one.mask)
 
     def _report(self, number: str, mask: str | None) -> None:
@@ -300,7 +275,7 @@ class Rows:
         v, found = self.v, dict[str, str]()
         if "index" in read:
             found["index"] = self._index(r)
-        for operand in self.form.operands:
+        for operand in self.rows.operands:
             if operand.parts and read & {*operand.parts} and not operand.written:
                 found |= self._pair(operand, place, mask)
         for name in sorted(read & self.operands.keys()):
@@ -359,10 +334,10 @@ class Rows:
 
     def _elements(self, one: _Item, span: tuple[str, str], numbers: Mapping[str, str]) -> None:
         """Write the elements of outputs."""
-        written = [*self.form.written("each"), *self.form.written("pairs")]
+        written = [*self.rows.written("each"), *self.rows.written("pairs")]
         if not written:
             return
-        texts = {operand: [self.form.texts[name] for name in operand.parts or (operand.name,)] for operand in written}
+        texts = {operand: [self.rows.texts[name] for name in operand.parts or (operand.name,)] for operand in written}
         read = {name for each in texts.values() for text in each for name in text.names}
         fixed = self._narrow(numbers, read)
 
@@ -383,7 +358,7 @@ class Rows:
     ) -> dict[str, str]:
         """Return totals of a part of a row: of blocks in float32, which are joined in float64."""
         lines, w, v = self.lines, self.write_words, self.v
-        read = {name for one_name in names for name in self.form.texts[one_name].names}
+        read = {name for one_name in names for name in self.rows.texts[one_name].names}
         fixed = self._narrow(numbers, read)
         starts = self._starts(one, names, read, fixed)
         width = self.w["width"]
@@ -394,7 +369,7 @@ class Rows:
             found: list[str] = []
             for name, before in zip(names, carried, strict=True):
                 new = self._join(
-                    name, Vector(lines, v.count, DataType.FLOAT), before, emission.write(self.form.texts[name])
+                    name, Vector(lines, v.count, DataType.FLOAT), before, emission.write(self.rows.texts[name])
                 )
                 found.append(new if mask is None or self.form.across else v.select(mask, new, before))
             return found
@@ -412,8 +387,8 @@ class Rows:
 
     def _starts(self, one: _Item, names: Sequence[str], read: set[str], fixed: Mapping[str, str]) -> list[str]:
         """Return what totals begin with: a number, or what the first element of the row gives."""
-        starts = [self.v.constant(JOINS[self.form.joins[name]][1]) for name in names]
-        first = [k for k, name in enumerate(names) if self.form.joins[name] == "first_max"]
+        starts = [self.v.constant(JOINS[self.rows.joins[name]][1]) for name in names]
+        first = [k for k, name in enumerate(names) if self.rows.joins[name] == "first_max"]
         if first:
             place = self._start(one)
             if self.form.across:
@@ -425,7 +400,7 @@ class Rows:
                 }
             emission = Emission(self.v, {**fixed, **values})
             for k in first:
-                starts[k] = emission.write(self.form.texts[names[k]])
+                starts[k] = emission.write(self.rows.texts[names[k]])
         return starts
 
     def _element(self, name: str, place: str) -> str:
@@ -442,7 +417,7 @@ class Rows:
         return vector.converted(vector.load(at, i, mask), DataType.FLOAT if v.bits == 32 else DataType.DOUBLE)
 
     def _join(self, name: str, vector: Vector, a: str, b: str) -> str:
-        text, _ = JOINS[self.form.joins[name]]
+        text, _ = JOINS[self.rows.joins[name]]
         return Emission(vector.lanes, {"a": a, "b": b}).write(Expression.parse(text))
 
     def _folded(self, name: str, value: str) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tazza.codegen.block import BlockLaunch, Scratch, accepts_dense, accepts_rows, float_word
+from tazza.codegen.block import BlockLaunch, Scratch, accepts_dense, accepts_rows
 from tazza.codegen.kernel import lane_count, threads_for
-from tazza.codegen.row_plan import Operand, RowTask, plan_rows
+from tazza.codegen.row_plan import Operand, RowForm, RowTask, plan_rows
 from tazza.codegen.rows import finish_status
 from tazza.device import Context
 from tazza.engines.native import SOURCES
@@ -48,22 +48,18 @@ def _launch(task: RowTask, operands: tuple[Operand, ...], sizes: Mapping[str, in
     lanes = _lanes(cut.behind if across else cut.along)
     items = cut.before * (-(-cut.behind // lanes) if across else cut.behind)  # without columns there is no row
     chunks = _chunks(cut, items)
-    joins = {name: one.join for name, one in program.totals.items() if name in texts}
-    stages = tuple(tuple(name for name in stage if name in joins) for stage in program.stages())
-    shape = (lanes, across, cut.outer != 1, chunks > 1)
-    form = Form(operands, joins, texts, tuple(filter(None, stages)), program.wrong, tuple(program.given), *shape)
+    rows = RowForm.of(task, operands)
+    form = Form(rows, lanes, across, cut.outer != 1, chunks > 1)
     address = SOURCES.compiled(str(form), lambda lines: Rows(lines, form).write(), finish_status)
     width = BLOCK if across else BLOCK * lanes
     width = max(1, width // max(cut.along, 1)) if cut.outer != 1 else width
     moved = sum(one.dtype.itemsize for one in operands if one.lies == "each")
     threads = max(1, min(threads_for(thread_count(), cut.size, flops, max(moved, 4)), items * chunks))
-    parts_bytes = 8 * len(joins) * items * chunks * (lanes if across else 1) if chunks > 1 else 0
+    parts_bytes = 8 * len(rows.joins) * items * chunks * (lanes if across else 1) if chunks > 1 else 0
     scratch = Scratch(task.kept_bytes) if parts_bytes else 0
     plane = cut.size // max(cut.outer, 1)
     words = (threads, items, chunks, 0, cut.along, cut.behind, cut.outer, plane, width, scratch, *slots)
-    turns = [word for one in form.turning for word in (program.picks.get(one.name, 1), max(1, sizes[one.name]))]
-    block = (*words, *map(float_word, program.given.values()), *turns)
-    return BlockLaunch(address, block, task.kept_bytes + parts_bytes, program.check)
+    return BlockLaunch(address, (*words, *rows.tail(program, sizes)), task.kept_bytes + parts_bytes, program.check)
 
 
 def _lanes(extent: int) -> int:

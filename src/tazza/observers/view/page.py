@@ -19,7 +19,9 @@ from typing import Any
 from tazza.runtime.files import write_bytes_atomically
 
 FOLDER = Path(__file__).parent
-TEMPLATE, STYLE, PROGRAMS = "page.html", "page.css", ("graph.js", "panels.js", "page.js")
+TEMPLATE, STYLE = "page.html", "page.css"
+PROGRAMS = ("texts.js", "graph.js", "panels.js", "drawer.js", "stages.js", "page.js")
+"""In the order in which they are read: what a file names when it is read stands in one before it."""
 ESCAPED = {"<": r"\u003c", ">": r"\u003e", "&": r"\u0026"}
 """Characters that mean something to HTML, as JSON writes them otherwise."""
 

@@ -37,6 +37,8 @@ from tazza.tensor import DataType, TensorSpec
 
 PROBABILITY_MIN = 1e-20
 """Probabilities below count as this much, so that the logarithm stays finite."""
+NO_CLASS, NO_SHARES = "a label that is no class", "labels of a row that are no probabilities"
+"""What losses find wrong, in words."""
 
 LABEL_CROSS_ENTROPY = schema(
     "LabelCrossEntropy",
@@ -260,7 +262,9 @@ def _entropies(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
     def check(operands: Operands) -> None:
         check_shares(op, operands["label"].array, len(operands["Y"].array))
 
-    return RowProgram(_matrix(specs["X"], specs["Y"]), totals, {"Y": "-total"}, wrong="wrong", check=check)
+    return RowProgram(
+        _matrix(specs["X"], specs["Y"]), totals, {"Y": "-total"}, wrong="wrong", check=check, complaint=NO_SHARES
+    )
 
 
 def _entropy_slopes(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:

@@ -32,7 +32,7 @@ from tazza.operator import (
     schema,
     streamed,
 )
-from tazza.ops.loss.cross_entropy import PROBABILITY_MIN
+from tazza.ops.loss.cross_entropy import NO_CLASS, PROBABILITY_MIN
 from tazza.ops.loss.normalizer import IGNORED
 from tazza.ops.nn.channel import CHANNELS_FIRST
 from tazza.ops.shape.axis import require_as_many, require_one_element
@@ -220,7 +220,17 @@ def _softmax_rows(op: OpView, specs: Mapping[str, TensorSpec]) -> tuple[RowProgr
         "counted": Total("sum", _weight(op)),
     }
     return (
-        RowProgram(cut, totals, row, each, {"label": "row"}, wrong="bad", check=check, keeps=("gap", "share")),
+        RowProgram(
+            cut,
+            totals,
+            row,
+            each,
+            {"label": "row"},
+            wrong="bad",
+            check=check,
+            complaint=NO_CLASS,
+            keeps=("gap", "share"),
+        ),
         RowProgram(Cut(1, cut.before * cut.behind), places, {"loss": "where(counted == 0, 0, lost / counted)"}),
     )
 
@@ -241,6 +251,7 @@ def _gradient_rows(op: OpView, specs: Mapping[str, TensorSpec]) -> tuple[RowProg
             lies={"label": "row", "weights": "row", "factor": "one"},
             wrong="bad",
             check=check,
+            complaint=NO_CLASS,
         ),
     )
 

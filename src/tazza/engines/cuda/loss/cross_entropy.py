@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tazza.engines.cuda.loss.softmax_with_loss import OUTSIDE
 from tazza.engines.cuda.rows import rows_kernel
 from tazza.operator import Cut, OpView, RowProgram, Total
-from tazza.ops.loss.cross_entropy import LABEL_CROSS_ENTROPY, LABEL_CROSS_ENTROPY_GRADIENT, PROBABILITY_MIN
+from tazza.ops.loss.cross_entropy import LABEL_CROSS_ENTROPY, LABEL_CROSS_ENTROPY_GRADIENT, NO_CLASS, PROBABILITY_MIN
 from tazza.tensor import TensorSpec
 
 
@@ -27,7 +27,7 @@ def cross_entropy_rows(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgra
         return cut
     row = {"Y": f"-log(max(own, {PROBABILITY_MIN}))", "bad": OUTSIDE}
     totals = {"own": Total("sum", "where(index == label, X, 0)")}
-    return RowProgram(cut, totals, row, lies={"label": "row"}, wrong="bad")
+    return RowProgram(cut, totals, row, lies={"label": "row"}, wrong="bad", complaint=NO_CLASS)
 
 
 @rows_kernel(LABEL_CROSS_ENTROPY_GRADIENT)
@@ -38,4 +38,6 @@ def gradient_rows(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | s
     if isinstance(cut, str):
         return cut
     each = {"dX": f"where(index == label, -dY / max(X, {PROBABILITY_MIN}), 0)"}
-    return RowProgram(cut, row={"bad": OUTSIDE}, each=each, lies={"label": "row", "dY": "row"}, wrong="bad")
+    return RowProgram(
+        cut, row={"bad": OUTSIDE}, each=each, lies={"label": "row", "dY": "row"}, wrong="bad", complaint=NO_CLASS
+    )

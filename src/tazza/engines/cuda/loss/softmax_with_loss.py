@@ -8,12 +8,12 @@ from tazza.engines.cuda.nn.softmax import matrix_cut
 from tazza.engines.cuda.rows import rows_kernel
 from tazza.operator import Cut, OpView, RowProgram, Total
 from tazza.operator.row_program import Lies
-from tazza.ops.loss.cross_entropy import PROBABILITY_MIN
+from tazza.ops.loss.cross_entropy import NO_CLASS, NO_SHARES, PROBABILITY_MIN
 from tazza.ops.loss.softmax_with_loss import SOFTMAX_WITH_LOSS, SOFTMAX_WITH_LOSS_GRADIENT, SUM_TOLERANCE
 from tazza.tensor import TensorSpec
 
 OUTSIDE = "logical_or(label < 0, label >= count)"
-NO_SHARES = f"logical_or(least < 0, abs(shares - 1) >= {SUM_TOLERANCE})"
+WRONG_SHARES = f"logical_or(least < 0, abs(shares - 1) >= {SUM_TOLERANCE})"
 
 
 def _weight(op: OpView) -> str:
@@ -37,15 +37,16 @@ def softmax_rows(op: OpView, specs: Mapping[str, TensorSpec]) -> tuple[RowProgra
     if op.label_prob:
         totals["lost"] = Total("sum", f"-label * log({share})")
         totals |= {"shares": Total("sum", "label"), "least": Total("min", "label")}
-        row = {"loss_of_row": "lost", "bad": NO_SHARES}
+        row = {"loss_of_row": "lost", "bad": WRONG_SHARES}
     else:
         totals["own"] = Total("sum", "where(index == label, X - most, 0)")
         row = {"loss_of_row": "log(powers) - own", "bad": OUTSIDE}
     each = {"P": "exp(X - most) / powers"}
+    complaint = NO_SHARES if op.label_prob else NO_CLASS
     sums = {"lost": Total("sum", f"{_weight(op)} * loss_of_row"), **_counted(op, cut.before)}
     lies: dict[str, Lies] = {} if op.label_prob else {"label": "row"}
     return (
-        RowProgram(cut, totals, row, each, lies, wrong="bad", keeps=("loss_of_row",)),
+        RowProgram(cut, totals, row, each, lies, wrong="bad", complaint=complaint, keeps=("loss_of_row",)),
         RowProgram(Cut(1, cut.before), sums, {"loss": "where(counted == 0, 0, scale * lost / counted)"}),
     )
 
@@ -64,4 +65,4 @@ def gradient_rows(op: OpView, specs: Mapping[str, TensorSpec]) -> tuple[RowProgr
         return first, RowProgram(cut, row=row, each={"dX": "(P - label) * part"}, lies=lies)
     row |= {"bad": OUTSIDE}
     each = {"dX": "where(index == label, P - 1, P) * part"}
-    return first, RowProgram(cut, row=row, each=each, lies={**lies, "label": "row"}, wrong="bad")
+    return first, RowProgram(cut, row=row, each=each, lies={**lies, "label": "row"}, wrong="bad", complaint=NO_CLASS)

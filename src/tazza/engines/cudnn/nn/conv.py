@@ -14,9 +14,10 @@ from typing import cast
 
 from tazza.codegen.block import accepts_rows
 from tazza.device import Context
+from tazza.device.cuda import queue_of
 from tazza.engines.cudnn import KIND, NAME
 from tazza.engines.cudnn._declarations import NUMBERS
-from tazza.engines.cudnn.library import CUDNN, Descriptor, device_of, handle_of, integers
+from tazza.engines.cudnn.library import CUDNN, Descriptor, integers
 from tazza.errors import KernelError
 from tazza.operator import Call, Launch, Operands, OpView, Spec, Unsupported, launcher
 from tazza.ops.nn.conv import conv_gradients, conv_window, convs
@@ -81,7 +82,7 @@ class ConvLaunch:
 
     def bind(self, operands: Operands) -> Call:
         """Return what queues them on the stream of the context."""
-        device, handle = device_of(operands.context), handle_of(operands.context)
+        device, handle = queue_of(operands.context).device, CUDNN.handle_of(operands.context)
         calls = [(f"cudnn{work.function}", *_arguments(work, operands)) for work in self.works]
 
         def call() -> None:
@@ -110,7 +111,7 @@ class Plan:
 
     def __init__(self, op: OpView, context: Context, X: TensorSpec, W: TensorSpec, Y: Sequence[int]) -> None:
         """Describe it; `Y` are the extents of the output."""
-        self.context, self.device, self.limit = context, device_of(context), _workspace_limit(op)
+        self.context, self.device, self.limit = context, queue_of(context).device, _workspace_limit(op)
         self.last, self.kind = op.order.upper() == "NHWC", TYPES[X.dtype]
         window, _ = conv_window(op, X.shape, W.shape)
         flat = window.rank == 1
@@ -162,7 +163,7 @@ class Plan:
         found, count = (Performance * MOST_ALGORITHMS)(), ctypes.c_int()
         handles = [one.handle for one in descriptors]
         CUDNN.call(
-            self.device, f"cudnnGetConvolution{name}Algorithm_v7", handle_of(self.context), *handles,
+            self.device, f"cudnnGetConvolution{name}Algorithm_v7", CUDNN.handle_of(self.context), *handles,
             MOST_ALGORITHMS, ctypes.byref(count), found,
         )  # fmt: skip
         able = [one for one in found[: count.value] if one.status == NUMBERS["CUDNN_STATUS_SUCCESS"]]

@@ -8,14 +8,10 @@ filters (see `code`). An image is read as it lies, channels first or last.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-from numpy.typing import NDArray
 
 from tazza.codegen.kernel import Sources, unavailable
-from tazza.errors import UnsupportedError
 from tazza.operator import engine
-from tazza.tensor import REORDERS, Tensor
+from tazza.tensor import refuse_plain
 
 SOURCES = Sources(Path(__file__).parent)
 FEW_CHANNELS = engine(
@@ -26,12 +22,8 @@ FEW_CHANNELS = engine(
     version=SOURCES.version,
     selective=True,
 )
-
-
-def _plain(tensor: Tensor) -> NDArray[Any]:
-    raise UnsupportedError(
-        f"{tensor.spec} has been packed for the engine native/few_channels", hint="look at the blob of W"
-    )
-
-
-REORDERS.register("native/few_channels", _plain, help="refuses: the originals of packed filters are kept")
+refuse_plain(
+    "native/few_channels",
+    "packed for the engine native/few_channels",
+    help="refuses: the originals of packed filters are kept",
+)

@@ -7,14 +7,10 @@ core, so they are read panel by panel, each while the one before it is computed 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-from numpy.typing import NDArray
 
 from tazza.codegen.kernel import Sources, unavailable
-from tazza.errors import UnsupportedError
 from tazza.operator import engine
-from tazza.tensor import REORDERS, Tensor
+from tazza.tensor import refuse_plain
 
 SOURCES = Sources(Path(__file__).parent)
 PANEL_PRODUCT = engine(
@@ -25,12 +21,8 @@ PANEL_PRODUCT = engine(
     version=SOURCES.version,
     selective=True,
 )
-
-
-def _plain(tensor: Tensor) -> NDArray[Any]:
-    raise UnsupportedError(
-        f"{tensor.spec} has been packed for the engine native/panel_product", hint="look at the blob of W"
-    )
-
-
-REORDERS.register("native/panel_product", _plain, help="refuses: the originals of packed weights are kept")
+refuse_plain(
+    "native/panel_product",
+    "packed for the engine native/panel_product",
+    help="refuses: the originals of packed weights are kept",
+)

@@ -8,14 +8,10 @@ operator names it. Results differ from the direct algorithm's by rounding: a few
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-from numpy.typing import NDArray
 
 from tazza.codegen.kernel import Sources, unavailable
-from tazza.errors import UnsupportedError
 from tazza.operator import engine
-from tazza.tensor import REORDERS, Tensor
+from tazza.tensor import refuse_plain
 
 SOURCES = Sources(Path(__file__).parent)
 WINOGRAD = engine(
@@ -26,12 +22,8 @@ WINOGRAD = engine(
     version=SOURCES.version,
     selective=True,
 )
-
-
-def _plain(tensor: Tensor) -> NDArray[Any]:
-    raise UnsupportedError(f"{tensor.spec} has been transformed for Winograd's algorithm", hint="look at the blob of W")
-
-
-REORDERS.register(
-    "native/winograd", _plain, help="refuses: filters do not come back unrounded, and the originals are kept"
+refuse_plain(
+    "native/winograd",
+    "transformed for Winograd's algorithm",
+    help="refuses: filters do not come back unrounded, and the originals are kept",
 )
