@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ def axes_of(shapes: list[tuple[int, ...]], out: tuple[int, ...]) -> Axes | str:
     found: list[Axes] = []
 
     def make(
-        expressions: Mapping[str, Expression], read: list[Operand], written: list[Operand], axes: Axes, scalars: Scalars
+        expressions: tuple[Expression, ...], read: list[Operand], written: list[Operand], axes: Axes, scalars: Scalars
     ) -> Any:
         assert [one.name for one in (*read, *written)] == ["A", "B", "C"]
         found.append(axes)
