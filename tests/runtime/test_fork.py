@@ -94,6 +94,33 @@ FRESH_PARENT = """
 in_child(lambda: thread_count() == 2 or 1 / 0, lambda: ta.run_op("Softmax", np.ones((3000, 1000), "f")))
 """
 
+NETS = """
+from tazza import Model, Predictor, Workspace
+from tazza.models.zoo import lenet
+
+model = Model("lenet")
+lenet(model, "data")
+for op in model.init_net.proto.op:
+    op.device_option.random_seed = 1
+made = model.net.proto
+made.external_output.append("softmax")
+images = np.random.default_rng(0).random((8, 1, 28, 28), np.float32)
+
+def load():
+    workspace = Workspace()
+    workspace.run_net_once(model.init_net.proto)
+    return Predictor(made, workspace)
+
+old = load()
+expected = old.run(data=images)["softmax"]
+
+def anew():
+    np.testing.assert_allclose(load().run(data=images)["softmax"], expected, rtol=1e-4)
+
+in_child(lambda: old.run(data=images), anew, anew)
+old.run(data=images)
+"""
+
 
 def run(code: str) -> list[str]:
     done = subprocess.run([sys.executable, "-c", HEAD + code], capture_output=True, text=True, timeout=240, check=False)
@@ -274,3 +301,10 @@ def test_a_child_never_waits_for_what_another_thread_of_its_parent_held() -> Non
     assert {name for name in (*unhurt, "event of before") if told[name] != "ran"} == set()
     gone = ("result", "exception", "wait", "call back", "synchronize", "record", "query", "submit", "recover", "event")
     assert {name for name in (*gone, "tell of event") if told[name] == "ran"} == set(), "nobody ends it here"
+
+
+@pytest.mark.slow
+def test_a_predictor_that_is_loaded_anew_runs_in_a_child_of_one_that_ran() -> None:
+    old, *new = run(NETS)
+    assert old.startswith("this process was forked")
+    assert new == ["ran", "ran"]

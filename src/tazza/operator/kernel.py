@@ -53,6 +53,7 @@ from tazza.operator.index import ANY, load_kernel
 from tazza.operator.schema import OpSchema, Spec, gather
 from tazza.operator.view import OpView
 from tazza.registry import Registry
+from tazza.runtime.fork import PROCESS
 from tazza.runtime.native import call_native
 from tazza.tensor import ROW_MAJOR, Allocation, DataType, Layout, Opaque, Tensor, TensorSpec
 from tazza.tensor.offer import Offer, Unsupported
@@ -73,7 +74,7 @@ class NativeCall:
 
     `arguments` are a, b, c, d (addresses and numbers); what they point to is kept alive by `owner`. `threads` is the
     number of OpenMP threads that the call was made for, 0 when it does not care. `describe(status)` puts a status
-    other than 0 into words.
+    other than 0 into words. `forks` tells the process that made it from those that it was forked from.
     """
 
     address: int
@@ -81,6 +82,7 @@ class NativeCall:
     owner: Any
     threads: int = 0
     describe: Callable[[int], str] | None = None
+    forks: int = field(default_factory=lambda: PROCESS.forks, repr=False, compare=False)
 
     def __call__(self) -> None:
         """Call it without the GIL, under the present number of threads; executors run calls by `native_calls` instead.
@@ -88,9 +90,15 @@ class NativeCall:
         Raises:
             KernelError: the function returned something else than 0.
         """
-        status = call_native(self.address, *self.arguments) & 0xFFFFFFFF
+        status = call_native(self.address, *self.arguments, threads=self._known_threads()) & 0xFFFFFFFF
         if status != 0:
             raise self.error(status)
+
+    def _known_threads(self) -> int | None:
+        """Return how many threads it uses; None where only its maker knows."""
+        if self.threads:
+            return self.threads
+        return 1 if PROCESS.lost and self.forks == PROCESS.forks else None  # nobody had more to give when it was made
 
     def error(self, status: int) -> KernelError:
         """Return the error for a status other than 0."""
