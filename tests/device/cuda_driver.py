@@ -6,15 +6,19 @@ when the stream gets there, never before; every call needs the current context o
 
 Where others assemble PTX it takes the text that PTX is made of, and runs that on the CPU.
 
-Its clock is its own: each piece of work takes a millisecond.
+Its clock is its own: each piece of work takes a millisecond. With `delays` it is as late as can be: nothing is done
+before somebody waits or asks, and then that of the first stream in their order which can go on. `tamper` does another
+thing than what was asked for. Memory that is given back stays readable, and no kernel may be given it.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
 import itertools
 import threading
+import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Generator
@@ -31,6 +35,7 @@ from tazza.device.cuda import driver
 from tazza.device.cuda.driver import DECLARATIONS, NOT_READY, OUT_OF_MEMORY, SUCCESS
 from tazza.tensor import ALLOCATORS, allocation
 from tests.cuda_grid import Grid
+from tests.device.happens import Clock, Order
 
 INVALID_VALUE, INVALID_CONTEXT, INVALID_CODE, INVALID_HANDLE, NOT_FOUND, NOT_PERMITTED = 1, 201, 218, 400, 500, 800
 TEXTS = {
@@ -42,13 +47,20 @@ TEXTS = {
     INVALID_HANDLE: b"invalid resource handle",
     NOT_FOUND: b"named symbol not found",
     700: b"an illegal memory access was encountered",
+    702: b"the launch timed out and was terminated",
     NOT_PERMITTED: b"operation not permitted",
 }
 NEEDS_CONTEXT = ("cuStream", "cuEvent", "cuMem", "cuLaunch", "cuModule")
 POLL_S = 0.0002
 
+TIMED_OUT = 702
+GIVE_UP_S = 20.0
+"""How long a caller waits for the end of work."""
+
 Step = Callable[[], bool]
 """Does a piece of work of a stream; False where it has to wait."""
+Tamper = Callable[[str, tuple[Any, ...]], int | None]
+"""Looks at a call before it is made, may do something else, and answers then; None: the call goes on."""
 
 
 class FakeStream:
@@ -59,11 +71,16 @@ class FakeStream:
         self.steps: deque[Step] = deque()
 
 
+Delays = Callable[[list[FakeStream]], list[FakeStream]]
+"""Returns streams in the order in which they are asked whether they can go on."""
+
+
 class Mark:
     """One recording of an event: when it was reached."""
 
     def __init__(self) -> None:
         self.at_ms: int | None = None
+        self.before: Clock = {}
 
 
 class FakeEvent:
@@ -90,6 +107,10 @@ class FakeCUDA:
         self.streams: dict[int, FakeStream] = {}
         self.events: dict[int, FakeEvent] = {}
         self.memory: dict[int, tuple[Any, str]] = {}
+        self.given_back: list[Any] = []
+        self.order = Order()
+        self.delays: Delays | None = None
+        self.tamper: Tamper | None = None
         self.modules: dict[int, str] = {}
         self.kernels: dict[int, Grid] = {}
         self.retained = 0
@@ -101,6 +122,7 @@ class FakeCUDA:
         self._going = threading.Event()
         self._going.set()
         self._closed = False
+        self._waiting = self._asked = 0  # threads that wait; questions that were answered with no
         self.library: Any = SimpleNamespace()
         for name, types in DECLARATIONS.items():
             setattr(self.library, name, ctypes.CFUNCTYPE(ctypes.c_int, *types)(self._function(name)))
@@ -122,7 +144,8 @@ class FakeCUDA:
                     return INVALID_CONTEXT
                 if self.sticky:
                     return self.sticky
-            return function(*args)
+            done = None if self.tamper is None else self.tamper(name, args)
+            return function(*args) if done is None else done
 
         return call
 
@@ -163,9 +186,21 @@ class FakeCUDA:
     def _serve(self) -> None:
         while not self._closed:
             self._going.wait()
-            if not any([self._advance(stream) for stream in list(self.streams.values())]):
+            if not (self._turn() if self.delays is None else self._late_turn(self.delays)):
                 with self._changed:
                     self._changed.wait(POLL_S)
+
+    def _turn(self) -> bool:
+        """Let every stream go on; False where none could."""
+        return any([self._advance(stream) for stream in list(self.streams.values())])
+
+    def _late_turn(self, delays: Delays) -> bool:
+        """Let one stream go on, if somebody waits for that; False where none did."""
+        with self._changed:
+            if not self._waiting and not self._asked:
+                return False
+            self._asked = max(0, self._asked - 1)
+        return any(self._advance(stream) for stream in delays(list(self.streams.values())))
 
     def _advance(self, stream: FakeStream) -> bool:
         if not stream.steps or not stream.steps[0]():
@@ -177,12 +212,27 @@ class FakeCUDA:
         return True
 
     def _wait(self, ended: Callable[[], bool]) -> int:
+        end_s = time.monotonic() + GIVE_UP_S
         with self._changed:
-            while not ended():
-                if self.sticky:
-                    return self.sticky
-                self._changed.wait(POLL_S)
+            self._waiting += 1
+            self._changed.notify_all()
+            try:
+                while not ended():
+                    if self.sticky:
+                        return self.sticky
+                    if time.monotonic() > end_s:
+                        return TIMED_OUT
+                    self._changed.wait(POLL_S)
+            finally:
+                self._waiting -= 1
         return SUCCESS
+
+    def _not_yet(self) -> int:
+        """Answer that something has not ended, and let one piece of work be done."""
+        with self._changed:
+            self._asked += 1
+            self._changed.notify_all()
+        return NOT_READY
 
     @property
     def _stack(self) -> list[int]:
@@ -288,15 +338,22 @@ class FakeCUDA:
 
     def cuStreamQuery(self, stream: int) -> int:
         """Tell whether all is done."""
-        return NOT_READY if self.streams[stream].steps else SUCCESS
+        if self.streams[stream].steps:
+            return self._not_yet()
+        self.order.host_waits_for(stream)
+        return SUCCESS
 
     def cuStreamSynchronize(self, stream: int) -> int:
         """Wait for all that is queued."""
-        return self._wait(lambda: not self.streams[stream].steps)
+        status = self._wait(lambda: not self.streams[stream].steps)
+        if status == SUCCESS:
+            self.order.host_waits_for(stream)
+        return status
 
     def cuStreamWaitEvent(self, stream: int, event: int, flags: int) -> int:
         """Queue a wait for what was recorded last."""
         mark = self.events[event].last
+        self.order.wait(stream, mark.before)
         self._queue(stream, lambda: mark.at_ms is not None)
         return SUCCESS
 
@@ -338,6 +395,7 @@ class FakeCUDA:
         if found.context != self.streams[stream].context or not self._own(found.context):
             return INVALID_HANDLE
         mark = found.last = Mark()
+        mark.before = self.order.record(stream)
 
         def step() -> bool:
             mark.at_ms = self.clock_ms
@@ -348,11 +406,19 @@ class FakeCUDA:
 
     def cuEventQuery(self, event: int) -> int:
         """Tell whether it was reached."""
-        return NOT_READY if self.events[event].last.at_ms is None else SUCCESS
+        mark = self.events[event].last
+        if mark.at_ms is None:
+            return self._not_yet()
+        self.order.host_waits(mark.before)
+        return SUCCESS
 
     def cuEventSynchronize(self, event: int) -> int:
         """Wait for it."""
-        return self._wait(lambda: self.cuEventQuery(event) == SUCCESS)
+        mark = self.events[event].last
+        status = self._wait(lambda: mark.at_ms is not None)
+        if status == SUCCESS:
+            self.order.host_waits(mark.before)
+        return status
 
     def cuEventElapsedTime(self, milliseconds: Any, start: int, end: int) -> int:
         """Tell the time between two events."""
@@ -390,7 +456,9 @@ class FakeCUDA:
 
     def cuMemFree_v2(self, address: int) -> int:
         """Give memory back."""
-        return INVALID_VALUE if self.memory.pop(address, None) is None else SUCCESS
+        found = self.memory.pop(address, None)
+        self.given_back.append(found)
+        return INVALID_VALUE if found is None else SUCCESS
 
     def cuMemFreeHost(self, address: int) -> int:
         """Give page-locked memory back."""
@@ -406,6 +474,7 @@ class FakeCUDA:
     def cuMemcpyAsync(self, target: int, source: int, nbytes: int, stream: int) -> int:
         """Queue a copy."""
         kinds = self.kind_at(target), self.kind_at(source)
+        self.order.queue(stream, [source], [target], to_host=not kinds[0].startswith("device"))
 
         def step() -> bool:
             if (self.kind_at(target), self.kind_at(source)) != kinds:
@@ -435,7 +504,7 @@ class FakeCUDA:
         if f"@{name.decode()}(" not in self.modules[module]:
             return NOT_FOUND
         handle = function[0] = next(self._handles)
-        self.kernels[handle] = Grid(self.modules[module], name.decode())
+        self.kernels[handle] = _grid(self.modules[module], name.decode())
         return SUCCESS
 
     def cuLaunchKernel(self, function: int, *given: Any) -> int:
@@ -450,8 +519,16 @@ class FakeCUDA:
         strange = [word for word in words if 1 << 40 <= word < 1 << 47 and self.kind_at(word) == "ordinary"]
         if strange:  # numbers are smaller; as bits of a float64 they would be none that anybody computes with
             self.faults.append(f"a kernel was given {strange[0]:#x}, which no device can read")
+        touched = [word for word in words if self.kind_at(word).startswith("device")]
+        self.order.queue(stream, touched[:-1], touched[-1:])  # as kernels of one formula: what is last is written
         self._queue(stream, lambda: self.kernels[function](blocks, threads, words) is None)
         return SUCCESS
+
+
+@functools.cache
+def _grid(text: str, name: str) -> Grid:
+    """Return a kernel, compiled once for all drivers."""
+    return Grid(text, name)
 
 
 def _uncompiled(key: str, kind: str, build: Callable[[str], bytes]) -> tuple[str, bytes]:
