@@ -25,6 +25,7 @@ from tests.docs.commands import COLUMNS, PAGES, ROOT, Copy, commands
 
 NOT_RUN = {
     "make test": "runs this",
+    "make test-gpu": "runs a part of this",
     "make check": "runs this, but for what is slow",
     "make types": "a part of `make check` looks at what changed",
     "make changed-types": "a part of `make check`",
@@ -43,6 +44,7 @@ NOT_RUN = {
 LONG = {
     "make judge": "make judge LAYERS=40 CHAINS=10",
     "make fuzz": 'make fuzz ONLY="--nets 300 --files 100 --commands 10"',
+    "make fuzz-gpu": 'make fuzz-gpu ONLY="--nets 40 --mutants 12"',
     "make soak": "make soak",
     "make records": 'make records ONLY="--records 40000"',
     "make engines": "make engines",
