@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from tazza.cli import STATUS_OF_SIGNAL
+from tazza.cli.compare import compare
 from tazza.cli.completion import operator_types
 from tazza.cli.image_commands import predict, quantize
 from tazza.cli.interruption import Interrupted, raised_signals
@@ -228,6 +229,7 @@ def train_program(
     train_task(program, given, folder, resume=resume, overwrite=overwrite)
 
 
+app.command()(compare)
 app.command()(predict)
 
 

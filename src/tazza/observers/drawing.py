@@ -234,11 +234,21 @@ def new_figure(width: float, height: float, layout: Literal["constrained"] | Non
 
 def _draw_noisy(axes: Any, curve: Curve, color: str, label: str) -> None:
     """Draw a curve faintly, and its moving average over it."""
-    width = max(1, round(SMOOTHED * len(curve.values)))
+    smooth, width = smoothed(curve)
     axes.plot(curve.iterations, curve.values, color=color, alpha=0.25 if width > 1 else 1.0, linewidth=0.8)
-    smooth = np.convolve(np.asarray(curve.values, float), np.full(width, 1 / width), "valid")
     label = f"{label}, mean of {width} steps" if width > 1 else label
-    axes.plot(list(curve.iterations)[width - 1 :], smooth, color=color, label=label)
+    axes.plot(smooth.iterations, smooth.values, color=color, label=label)
+
+
+def smoothed(curve: Curve) -> tuple[Curve, int]:
+    """Return the moving average of a curve, and over how many values it goes.
+
+    >>> smoothed(Curve(range(1, 101), [0.0, 2.0] * 50))[0].values[:3]
+    [1.0, 1.0, 1.0]
+    """
+    width = max(1, round(SMOOTHED * len(curve.values)))
+    means = np.convolve(np.asarray(curve.values, float), np.full(width, 1 / width), "valid")
+    return Curve(list(curve.iterations)[width - 1 :], means.tolist()), width
 
 
 def save_figure(figure: Any, path: str | os.PathLike[str]) -> None:
