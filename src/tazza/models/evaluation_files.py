@@ -11,8 +11,8 @@ from tazza.models.listener import TrainingListener
 from tazza.models.training import Trainer
 from tazza.runtime.files import make_folder, write_bytes_atomically
 
-PER_CLASS, CONFUSION, GUESSES = "per_class.csv", "confusion.png", "guesses.png"
-FILES = (PER_CLASS, CONFUSION, GUESSES)
+PER_CLASS, CONFUSION, LEAST_SURE = "per_class.csv", "confusion.png", "least_sure.png"
+FILES = (PER_CLASS, CONFUSION, LEAST_SURE)
 """What is written; the last one where images were kept."""
 
 
@@ -36,15 +36,20 @@ class EvaluationFiles(TrainingListener):
 
 def write_evaluation(folder: str | os.PathLike[str], evaluation: Evaluation) -> None:
     """Write what a test gave into a folder, which is made if need be; errors as `EvaluationFiles.finished`."""
-    from tazza.models import confusion_picture
-    from tazza.observers.drawing import save_figure
-
     make_folder(folder)
     write_bytes_atomically(Path(folder) / PER_CLASS, evaluation.confusion.csv().encode())
-    confusion_picture.draw_confusion(Path(folder) / CONFUSION, evaluation.confusion, title=_headline(evaluation))
+    draw_evaluation(Path(folder), evaluation)
+
+
+def draw_evaluation(folder: Path, evaluation: Evaluation) -> None:
+    """Draw what was confused, and the images that were kept; errors as `EvaluationFiles.finished`."""
+    from tazza.models.confusion_picture import draw_confusion
+    from tazza.observers.drawing import save_figure
+
+    draw_confusion(folder / CONFUSION, evaluation.confusion, title=_headline(evaluation))
     figure = guesses_of(evaluation)
     if figure is not None:
-        save_figure(figure, Path(folder) / GUESSES)
+        save_figure(figure, folder / LEAST_SURE)
 
 
 def guesses_of(evaluation: Evaluation) -> Any:

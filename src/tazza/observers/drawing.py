@@ -200,9 +200,15 @@ def _share(probability: float) -> str:
 
 
 def _shown(image: NDArray[Any]) -> NDArray[Any]:
-    """Return an image with numbers from 0 to 1: colours that were shifted or scaled for a net are spread over that."""
+    """Return an image as bytes, or with numbers from 0 to 1: what was shifted or scaled for a net is spread over that.
+
+    >>> _shown(np.array([[[-1.0, 0.0, 3.0]]])).tolist()
+    [[[0.0, 0.25, 1.0]]]
+    """
+    if image.ndim == 2 or image.dtype == np.uint8:
+        return image
     low, high = float(image.min()), float(image.max())
-    return image if image.ndim == 2 or (low >= 0 and high <= 1) else (image - low) / max(high - low, 1e-30)
+    return image if low >= 0 and high <= 1 else (image - low) / max(high - low, 1e-30)
 
 
 def save_image(path: str | os.PathLike[str], image: NDArray[Any]) -> None:
