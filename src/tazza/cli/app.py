@@ -229,7 +229,6 @@ def train_program(
     train_task(program, given, folder, resume=resume, overwrite=overwrite)
 
 
-app.command()(compare)
 app.command()(predict)
 
 
@@ -355,6 +354,7 @@ def view(
 
 
 app.command()(quantize)
+app.command()(compare)
 
 
 @app.command()
