@@ -52,6 +52,7 @@ def own_engines() -> Generator[None]:
 @pytest.fixture
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the pictures of a training, which take longer than the rest of a short one."""
+    from tazza.models import evaluation_files
     from tazza.observers import drawing
 
     def draw_nothing(*_: object, **__: object) -> None:
@@ -59,6 +60,7 @@ def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name in ("draw_curves", "draw_least_sure"):
         monkeypatch.setattr(drawing, name, draw_nothing)
+    monkeypatch.setattr(evaluation_files, "draw_evaluation", draw_nothing)
 
 
 def strokes(labels: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> np.ndarray[tuple[int, int, int], np.dtype[np.uint8]]:

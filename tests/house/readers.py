@@ -17,6 +17,7 @@ from tazza.array.safetensors import load_safetensors
 from tazza.cli.history import History
 from tazza.cli.model_files import find_model
 from tazza.cli.profile import Request, made
+from tazza.cli.recorded_training import read_columns, read_values
 from tazza.cli.train import train_lenet
 from tazza.cli.train_settings import TrainSettings
 from tazza.cli.train_text import TextSettings, train_char_lstm
@@ -145,6 +146,8 @@ READERS = [
     Reader("examples from a picture", lambda path: list(file_examples(path, "data")), ".png"),
     Reader("examples from a database", lambda path: list(file_examples(path, "data"))),
     Reader("history", lambda path: History.read(path, 10), ".csv", missing_is_fine=True),
+    Reader("history that is compared", read_columns, ".csv"),
+    Reader("settings that are compared", read_values, ".json", missing_is_fine=True),
     Reader("settings", TrainSettings.read, ".json"),
     Reader("training to resume", _resume),
     Reader("text to learn from", read_characters, ".txt"),

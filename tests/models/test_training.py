@@ -11,7 +11,7 @@ import pytest
 
 from tazza.db import DBReader
 from tazza.db.images import LabelledImages, write_image_records
-from tazza.errors import ArgumentError, DBError, FileError, FormatError, NetError, NumericError, ShapeError
+from tazza.errors import ArgumentError, BoundsError, DBError, FileError, FormatError, NetError, NumericError, ShapeError
 from tazza.models import Model, sgd
 from tazza.models.evaluation import Outputs, evaluate
 from tazza.models.training import Trainer, TrainingStep, carried_blobs, seed_operators, skip_records
@@ -247,6 +247,7 @@ def test_evaluation_counts_every_record_once_and_leaves_the_training_alone(data:
             count=RECORDS,
             keep=4,
             outputs=Outputs(image="image"),
+            names=("dark", "grey", "bright"),
         )
         np.testing.assert_array_equal(trained.workspace.fetch("softmax"), before)
         w = {name: trained.workspace.fetch(name) for name in parameters}
@@ -257,10 +258,30 @@ def test_evaluation_counts_every_record_once_and_leaves_the_training_alone(data:
     ) / 256
     scores = np.maximum(images @ w["hidden_w"].T + w["hidden_b"], 0) @ w["scores_w"].T + w["scores_b"]
     correct = int((scores.argmax(1) == labels).sum())
+    predicted = scores.argmax(1)
     probabilities = (np.exp(scores) / np.exp(scores).sum(1, keepdims=True)).max(1)
     assert (found.count, found.correct, found.accuracy) == (RECORDS, correct, correct / RECORDS)
     np.testing.assert_allclose([guess.probability for guess in found.least_sure], np.sort(probabilities)[:4], rtol=1e-5)
     assert found.least_sure[0].image.shape == (4, 5)
+    surely_wrong = np.sort(probabilities[predicted != labels])[::-1][:4]
+    assert len(surely_wrong) > 1
+    np.testing.assert_allclose([guess.probability for guess in found.confidently_wrong], surely_wrong, rtol=1e-5)
+    assert all(guess.predicted != guess.label for guess in found.confidently_wrong)
+    assert found.confusion.matrix().sum(1).tolist() == np.bincount(labels, minlength=CLASSES).tolist()
+    assert [one.name for one in found.confusion.per_class()] == ["dark", "grey", "bright"]
+
+
+def test_labels_that_the_net_does_not_know_are_refused(tmp_path: Path) -> None:
+    images = LabelledImages(np.zeros((9, 4, 5), np.uint8), np.array([0, 1, 2, 3, 0, 1, 2, 0, 1], np.int32))
+    write_image_records("minidb", tmp_path / "data", images)
+    test = Model("small_test")
+    add_layers(test, ("minidb", tmp_path / "data"))
+    workspace = Workspace()
+    fill = NetDef(op=[op for op in test.init_net.proto.op if op.type != "CreateDB"])
+    workspace.run_net_once(fill)
+    parameters = [str(name) for name in test.parameter_blobs()]
+    with pytest.raises(BoundsError, match="label 3 of blob 'label' is none of the 3 classes of 'softmax'"):
+        evaluate(workspace, test.init_net.proto, test.net.proto, parameters=parameters, count=9)
 
 
 def test_a_net_that_would_change_what_it_tests_is_refused(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import sys
 import threading
 from pathlib import Path
@@ -167,3 +168,20 @@ def test_pictures(tmp_path: Path) -> None:
     assert "<!-- wait -->" not in svg
     with pytest.raises(FileError, match="there is no folder"):
         timeline.draw(tmp_path / "missing" / "a.png")
+
+
+@pytest.mark.slow
+def test_groups_have_colours_and_names_are_whole_or_left_out(tmp_path: Path) -> None:
+    spans = [
+        Span("a", f"Type{place} long/name/{place}", place, place + 1.0, group=f"Type{place}") for place in range(12)
+    ]
+    short = Span("a", "Type0 nobody/reads/this", 12.0, 12.001, group="Type0")
+    of([*spans, short, Span("a", "idle", 13.0, 14.0, SpanKind.WAIT)]).draw(tmp_path / "a.svg", title="word " * 60)
+    shown = re.findall("<!-- (.*?) -->", (tmp_path / "a.svg").read_text(), re.DOTALL)
+    assert {"Type0 8%", "Type8 8%", "others 25%", "wait"} <= set(shown)
+    assert "Type9 8%" not in shown
+    assert {"Type3 long/name/3", "Type3\nlong/name/3"} & set(shown)
+    assert not [text for text in shown if "nobody" in text]
+    title = [text for text in shown if text.startswith("word")]
+    assert " ".join(title).split() == ["word"] * 60
+    assert max(map(len, title)) < 110

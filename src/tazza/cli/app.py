@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from tazza.cli import STATUS_OF_SIGNAL
+from tazza.cli.compare import compare
 from tazza.cli.completion import operator_types
 from tazza.cli.image_commands import predict, quantize
 from tazza.cli.interruption import Interrupted, raised_signals
@@ -353,6 +354,7 @@ def view(
 
 
 app.command()(quantize)
+app.command()(compare)
 
 
 @app.command()

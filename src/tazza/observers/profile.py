@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
-from tazza.observers.timeline import SpanKind, Timeline
+from tazza.observers.timeline import Span, SpanKind, Timeline
 from tazza.operator import Cost
 from tazza.runtime.waiting import Wait
 
@@ -208,13 +208,15 @@ class Profile:
     def _add(timeline: Timeline, one: Occurrence) -> None:
         cost = NOTHING if one.cost is None else one.cost
         copied = cost.bytes_written if one.kind is SpanKind.COPY else cost.bytes_read + cost.bytes_written
-        start_s = one.start_s
+        start_s, group = one.start_s, one.step.type
         for wait_s, served_s in one.waits:
             if wait_s - start_s > 0:
-                timeline.add(one.lane, f"{one.step.label} (before it waits)", start_s, wait_s, kind=one.kind)
+                name = f"{one.step.label} (before it waits)"
+                timeline.add(one.lane, name, start_s, wait_s, kind=one.kind, group=group)
             timeline.add(one.lane, f"threads for {one.step.label}", wait_s, served_s, kind=SpanKind.WAIT)
             start_s = served_s
-        timeline.add(one.lane, one.step.label, start_s, one.end_s, kind=one.kind, flops=cost.flops, nbytes=copied)
+        work = Span(one.lane, one.step.label, start_s, one.end_s, one.kind, cost.flops, copied, group)
+        timeline.extend([work])
 
     def headline(self) -> str:
         """Return the sums as text."""

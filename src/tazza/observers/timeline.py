@@ -20,19 +20,14 @@ import time
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tazza.errors import ArgumentError
-from tazza.observers.drawing import new_figure, save_figure
 
 SPANS_MAX = 1_000_000
 """Spans that a timeline keeps unless told otherwise; some 200 MB."""
 LABEL_MAX = 24
 """Characters of a lane's name in the text form."""
-ROW_HEIGHT, CHART_WIDTH, FRAME_HEIGHT = 0.4, 10.0, 1.3
-"""Of a picture, in inches."""
-NAME_CHARACTERS, NAME_MIN = 150, 4
-"""Characters that fit into the width of a picture; names of spans with room for fewer than the second are left out."""
 
 
 class SpanKind(StrEnum):
@@ -43,14 +38,12 @@ class SpanKind(StrEnum):
     WAIT = "wait"
 
 
-COLORS = {SpanKind.COMPUTE: "C0", SpanKind.COPY: "C1", SpanKind.WAIT: "0.85"}
-"""Matplotlib's names: blue, orange, light grey."""
 MARKS = {SpanKind.COMPUTE: "█", SpanKind.COPY: "▒", SpanKind.WAIT: "·"}
 """In the text form; where several kinds meet in one column, the first of them in this order is shown."""
 
 
 class Span(NamedTuple):
-    """One stretch of time of one lane."""
+    """One stretch of time of one lane; what is of one group, such as an operator type, has one colour in pictures."""
 
     lane: str
     name: str
@@ -59,6 +52,7 @@ class Span(NamedTuple):
     kind: SpanKind = SpanKind.COMPUTE
     flops: int = 0
     nbytes: int = 0
+    group: str = ""
 
     @property
     def duration_s(self) -> float:
@@ -110,8 +104,9 @@ class Timeline:
         kind: str = SpanKind.COMPUTE,
         flops: int = 0,
         nbytes: int = 0,
+        group: str = "",
     ) -> None:
-        """Add a span of `lane` (a stream or thread); `nbytes` is what it moved.
+        """Add a span of `lane` (a stream or thread); `nbytes` is what it moved, `group` what pictures colour it by.
 
         Raises:
             ArgumentError: it ends before it starts, or the kind is none of `SpanKind`.
@@ -122,7 +117,7 @@ class Timeline:
         if not start_s <= end_s:
             raise ArgumentError(f"span {name!r} ends at {end_s} s, before its start at {start_s} s")
         if len(self._spans) < self.spans_max:
-            self._spans.append(Span(lane, name, start_s, end_s, known, flops, nbytes))
+            self._spans.append(Span(lane, name, start_s, end_s, known, flops, nbytes, group))
         else:
             self.dropped += 1
 
@@ -133,7 +128,7 @@ class Timeline:
             ArgumentError: as `add`.
         """
         for span in spans:
-            self.add(*span[:4], kind=span.kind, flops=span.flops, nbytes=span.nbytes)
+            self.add(*span[:4], kind=span.kind, flops=span.flops, nbytes=span.nbytes, group=span.group)
 
     @contextmanager
     def span(
@@ -238,7 +233,7 @@ class Timeline:
         if not rows:
             return "(no spans)"
         total_s = self.end_s - self.start_s
-        labels = _labels(rows)
+        labels = labels_of(rows)
         margin = max(map(len, labels))
         columns = max(10, width - margin - 7)
         lines: list[str] = []
@@ -260,29 +255,12 @@ class Timeline:
             UnavailableError: matplotlib cannot be imported.
             FileError: the file cannot be written.
         """
-        rows = self.rows()
-        if not rows:
-            raise ArgumentError("there are no spans to draw", hint="run something first")
-        total_s = self.end_s - self.start_s
-        unit, factor = next(((unit, factor) for unit, factor in _UNITS if total_s * factor >= 1), _UNITS[-1])
-        figure = new_figure(CHART_WIDTH, FRAME_HEIGHT + ROW_HEIGHT * len(rows))
-        axes = figure.add_subplot(1, 1, 1, xlabel=f"time ({unit})", title=title)
-        for position, (_, row) in enumerate(rows):
-            _draw_row(axes, position, row, self.start_s, factor, total_s / NAME_CHARACTERS)
-        axes.set_yticks(range(len(rows)), _labels(rows))
-        axes.set_ylim(len(rows) - 0.4, -0.6)
-        axes.set_xlim(0, max(total_s * factor, 1e-9))
-        axes.grid(axis="x", alpha=0.3)
-        axes.set_axisbelow(True)
-        handles, names = axes.get_legend_handles_labels()
-        kinds = dict(zip(names, handles, strict=True))
-        shown = [kind for kind in SpanKind if kind in kinds]
-        figure.legend([kinds[kind] for kind in shown], shown, loc="outside lower right", ncols=3, frameon=False)
-        save_figure(figure, path)
+        from tazza.observers.timeline_picture import draw_timeline  # it draws what is defined here
+
+        draw_timeline(path, self, title=title)
 
 
 _KINDS: dict[str, SpanKind] = {kind.value: kind for kind in SpanKind}
-_UNITS = (("s", 1.0), ("ms", 1e3), ("µs", 1e6))
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
@@ -290,7 +268,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"(\d+)", name)]
 
 
-def _labels(rows: Sequence[tuple[str, list[Span]]]) -> list[str]:
+def labels_of(rows: Sequence[tuple[str, list[Span]]]) -> list[str]:
     """Return the lanes' names, each at the first of its rows."""
     names: list[str] = []
     for position, (lane, _) in enumerate(rows):
@@ -312,18 +290,3 @@ def _marks(row: list[Span], start_s: float, total_s: float, columns: int) -> str
         most = max(taken, key=taken.__getitem__)
         marks.append(MARKS[most] if taken[most] > 0 else " ")
     return "".join(marks)
-
-
-def _draw_row(axes: Any, position: int, row: list[Span], start_s: float, factor: float, character_s: float) -> None:
-    for kind in SpanKind:
-        spans = [span for span in row if span.kind is kind]
-        if not spans:
-            continue
-        bars = [((span.start_s - start_s) * factor, span.duration_s * factor) for span in spans]
-        color, edge = COLORS[kind], "white" if len(row) < 200 else "none"
-        axes.broken_barh(bars, (position - 0.4, 0.8), color=color, edgecolor=edge, linewidth=0.5, label=kind.value)
-        for span, (left, length) in zip(spans, bars, strict=True):
-            fitting = int(span.duration_s / character_s) if character_s else 0
-            if fitting >= NAME_MIN and kind is not SpanKind.WAIT:
-                middle, name = left + length / 2, span.name[:fitting]
-                axes.text(middle, position, name, ha="center", va="center", fontsize=7, color="white")
