@@ -63,6 +63,10 @@ class TrainingRun:
         """Test and return what to say, if a round through the data has ended; None: there is nothing to say."""
         raise NotImplementedError
 
+    def gives_up(self) -> bool:
+        """Whether the tests so far say that more steps are of no use."""
+        return False
+
     def finish(self, trainer: Trainer, started: float) -> Evaluation | None:
         """Test, write and draw the results, and print them; return what the test gave, where it classifies.
 
@@ -113,7 +117,7 @@ class TrainingRun:
         steps = trainer.run(self.iterations, checkpoint=self.out / CHECKPOINT, every=self._every)
         with Display(self._console, self.pace, trainer.iteration) as display:
             self._test(trainer, display)  # what an interrupted training came to no more
-            while trainer.iteration < self.iterations:
+            while trainer.iteration < self.iterations and not self.gives_up():
                 before = time.perf_counter()
                 with interruption.held():
                     self.feed(trainer)
@@ -126,6 +130,8 @@ class TrainingRun:
                 self._test(trainer, display)
                 if step.iteration == self.iterations or step.iteration % self._every == 0:
                     self.history.write(self.out / HISTORY)
+        if trainer.iteration < self.iterations:
+            trainer.save(self.out / CHECKPOINT)
 
     def _test(self, trainer: Trainer, display: Display) -> None:
         if trainer.iteration != self.iterations and trainer.iteration not in self.history.tests:  # else `finish` does
