@@ -143,6 +143,12 @@ Freeze = Annotated[
 Seed = Annotated[
     int | None, typer.Option(help="of parameters, order, changes and what is held back. [default: 1]", min=0)
 ]
+NetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="NAME=VALUE of the builder of a net of the zoo, such as width=0.5; may be repeated. [default: none]"
+    ),
+]
 NetType = Annotated[
     str | None, typer.Option(help="how nets run: simple, async_scheduling, dag, plan ... [default: simple]")
 ]

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tazza.db.images import Progress, no_progress
-from tazza.errors import ArgumentError
+from tazza.errors import ArgumentError, FormatError
 from tazza.fitting.augmentation import Augmentation
 from tazza.fitting.batches import PictureBatches
 from tazza.fitting.data import PictureData, look, prepare_pictures
@@ -30,6 +31,7 @@ from tazza.fitting.network import (
     freeze,
     model_of,
     predictor_preprocessing,
+    without_gradient_of_data,
     zoo_model,
     zoo_preprocessing,
 )
@@ -81,6 +83,7 @@ class FitOptions:
         test_share: how much of every class is held back for tests, where the data bring nothing for these.
         start: a model whose parameters are taken over, by name and shape.
         freeze: patterns of names of parameters that stay as they are, such as `conv*`.
+        net_options: of the builder of a net of the zoo, such as `width`.
         net_type: how the net that trains runs.
         workers: of parallel types.
     """
@@ -97,6 +100,7 @@ class FitOptions:
     test_share: float = 0.2
     start: str | os.PathLike[str] | None = None
     freeze: Sequence[str] = ()
+    net_options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     net_type: str | None = None
     workers: int | None = None
 
@@ -153,7 +157,7 @@ class PictureTraining(Closing):
         )
         self.iterations = options.steps_of(self.data.databases.train.count)
         """Steps that are wanted."""
-        self.model = chosen.made(self.data)
+        self.model = without_gradient_of_data(chosen.made(self.data, options.net_options))
         self.frozen = freeze(self.model, options.freeze)
         """Parameters that stay as they are."""
         options.solver.add_to(self.model, self.iterations)
@@ -299,8 +303,9 @@ def write_labels(path: Path, names: Sequence[str]) -> None:
     """
     for lines in (list(names), [f"{number}: {name}" for number, name in enumerate(names)]):
         write_bytes_atomically(path, "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
-        if read_labels(path) == tuple(names):
-            return
+        with suppress(FormatError):
+            if read_labels(path) == tuple(names):
+                return
 
 
 # -- best tests, and when to stop --------------------------------------------------------------------------------------
@@ -315,10 +320,10 @@ def best_test(tests: Mapping[int, float]) -> int | None:
     return max(sorted(tests), key=lambda at: tests[at], default=None)
 
 
-def tests_since_best(tests: Mapping[int, float]) -> int:
+def waited_since_best(tests: Mapping[int, float]) -> int:
     """Return how many tests came after the best one.
 
-    >>> tests_since_best({10: 0.5, 20: 0.75, 30: 0.75})
+    >>> waited_since_best({10: 0.5, 20: 0.75, 30: 0.75})
     1
     """
     best = best_test(tests)
@@ -369,11 +374,13 @@ class _Net:
         renewed = classifier is None and kind_of(labels) is not None and read_labels(labels) != source.names
         return _Net(name, prepare, known is None, renewed)
 
-    def made(self, data: PictureData) -> Model:
+    def made(self, data: PictureData, options: Mapping[str, Any]) -> Model:
         """Return the net with its gradients; `values` are then those of its parameters that are known."""
         classifier = CLASSIFIERS.get(self.name)
         if classifier is not None:
-            return zoo_model(classifier, data.prepare, len(data.names))
+            return zoo_model(classifier, data.prepare, len(data.names), options)
+        if options:
+            raise ArgumentError(f"{self.name!r} is a model, and takes no {min(options)!r}", hint="leave the option out")
         with load_model(self.name) as predictor:
             model, values = model_of(predictor, len(data.names), renewed=self.renewed)
         self.values.update(values)
