@@ -96,7 +96,7 @@ Solver = Annotated[
 ]
 LearningRate = Annotated[
     float | None,
-    typer.Option(help="what it starts from. [default: 0.05; 0.001 of adam, 0.01 of others]", rich_help_panel=LEARNING),
+    typer.Option(help="what it starts from. [default: 0.01; 0.001 of adam]", rich_help_panel=LEARNING),
 ]
 Policy = Annotated[
     str | None,
