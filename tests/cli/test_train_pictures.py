@@ -14,6 +14,7 @@ from tazza.cli.train_pictures import PictureSettings, train_pictures
 from tazza.errors import TazzaError
 from tazza.fitting.transfer import parameters_in
 from tazza.models import OPTIMIZERS
+from tazza.models.zoo import CLASSIFIERS
 from tazza.ops.optimizer.learning_rate import POLICIES
 from tests.cli.conftest import Run
 from tests.fitting.conftest import pictures, write_pictures
@@ -119,6 +120,25 @@ def test_every_optimizer_and_policy_is_taken(solver: str, policy: str) -> None:
     """What they do is shown in tests/fitting/test_solver.py."""
     chosen = PictureSettings().updated({"solver": solver, "policy": policy, "gamma": 0.5}).options().solver
     assert (chosen.name, chosen.policy, chosen.options) == (solver, policy, {"gamma": 0.5})
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_a_program_may_declare_a_net(run: Run, photos: Path, tmp_path: Path) -> None:
+    """It is the one that the page shows."""
+    page = (Path(__file__).parents[2] / "docs" / "train.md").read_text()
+    shown = next(block for block in page.split("```python\n") if "@classifier" in block).partition("```")[0]
+    program = tmp_path / "mine.py"
+    program.write_text(shown)
+    words = ("--iterations", 1, "--net-option", "width=5", "--out", tmp_path / "out", *SMALL)
+    result = run("train", program, "--data", photos, *words)
+    CLASSIFIERS.unregister("mine")
+    assert result.exit_code == 0, result.output + result.stderr
+    with tazza.load(tmp_path / "out") as predictor:
+        assert parameters_in(predictor)["conv_w"].shape == (5, 3, 3, 3)
+    (tmp_path / "none.py").write_text("")
+    result = run("train", tmp_path / "none.py", "--data", photos, "--overwrite", *words)
+    assert result.exit_code == 1
+    assert "declares none of the classifiers" in " ".join(result.stderr.split())
 
 
 BAD = {

@@ -14,8 +14,8 @@ DATA, LEARNING, CHANGES, MORE = "Pictures", "Learning", "Pictures are changed by
 Net = Annotated[
     str | None,
     typer.Argument(
-        help="a classifier of the zoo (squeezenet, resnet50, mobilenet_v2 ...); or a folder with the nets of a"
-        " model, its predict net, or a predictor minidb. [default: that of --resume]",
+        help="a classifier of the zoo (squeezenet, resnet50, mobilenet_v2 ...); a program (.py) that declares one; or"
+        " a folder with the nets of a model, its predict net, or a predictor minidb. [default: that of --resume]",
         autocompletion=classifiers,
     ),
 ]

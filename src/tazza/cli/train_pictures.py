@@ -234,7 +234,7 @@ class _Run(TrainingRun):
         every = training.steps_in_round if settings.checkpoint_every is None else settings.checkpoint_every
         pace = Pace(settings.batch_size, training.iterations)
         super().__init__(console, pace, out, iterations=training.iterations, every=every)
-        self.command = f"tazza train {settings.net}"
+        self.command = f"tazza train net {settings.net}"  # whatever else the name stands for
         self._settings, self._training = settings, training
 
     def feed(self, trainer: Trainer) -> None:

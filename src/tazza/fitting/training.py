@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -53,11 +54,12 @@ from tazza.models.evaluation import Evaluation, Outputs, evaluate
 from tazza.models.model import Model
 from tazza.models.training import CHECKPOINT_TYPE, Trainer, TrainingStep, seed_operators
 from tazza.models.zoo import CLASSIFIERS
-from tazza.models.zoo.classifier import DATA, LABEL, SOFTMAX
+from tazza.models.zoo.classifier import DATA, LABEL, SOFTMAX, Classifier
 from tazza.nets import NETS
 from tazza.operator import operator_def
 from tazza.runtime.closing import Closing
-from tazza.runtime.files import kind_of, resolved, write_bytes_atomically
+from tazza.runtime.files import kind_of, resolved, shown, write_bytes_atomically
+from tazza.runtime.modules import load_module
 from tazza.runtime.threads import thread_count
 from tazza.workspace import Workspace
 
@@ -131,8 +133,8 @@ class PictureTraining(Closing):
         """Decode the pictures into `folder`, where they do not lie there already, and make the nets.
 
         Args:
-            net: a classifier of the zoo by name; or a folder with the nets of a model, its predict net, or a predictor
-                file.
+            net: a classifier of the zoo by name; a program (.py) that declares one, see `find_classifier`; or a folder
+                with the nets of a model, its predict net, or a predictor file.
             source: the pictures.
             folder: for databases and checkpoints.
             options: how to train.
@@ -330,6 +332,29 @@ def waited_since_best(tests: Mapping[int, float]) -> int:
     return 0 if best is None else sum(at > best for at in tests)
 
 
+def find_classifier(name: str) -> Classifier | None:
+    """Return a classifier of the zoo, or the one that a program (.py) declares; None where the name is another's.
+
+    A program is run once. It has a function under `tazza.models.zoo.classifier(channels=..., size=..., classes=...)`.
+
+    Raises:
+        InitError: the program is missing, or fails.
+        ArgumentError: it declares none, or several.
+    """
+    if not name.endswith(".py"):
+        return CLASSIFIERS.get(name)
+    path = load_module(Path(name)).path
+    all_of_them = [CLASSIFIERS[key] for key in CLASSIFIERS.keys()]
+    found = [each for each in all_of_them if path is not None and inspect.getfile(each.scores) == path]
+    if len(found) != 1:
+        names = ", ".join(each.name for each in found) if found else "none"
+        raise ArgumentError(
+            f"{shown(name)} declares {names} of the classifiers that can be trained, and one is needed",
+            hint="put tazza.models.zoo.classifier(channels=3, size=32, classes=10) over a function that makes scores",
+        )
+    return found[0]
+
+
 # -- the net -----------------------------------------------------------------------------------------------------------
 
 
@@ -345,7 +370,7 @@ class _Net:
 
     @staticmethod
     def find(name: str, source: Source, options: FitOptions) -> _Net:
-        seen, classifier = look(source), CLASSIFIERS.get(name)
+        seen, classifier = look(source), find_classifier(name)
         path = name if classifier is None and options.start is None else options.start
         stored = None if path is None else stored_preprocessing(path)
         if classifier is None and kind_of(name) is None:
@@ -376,7 +401,7 @@ class _Net:
 
     def made(self, data: PictureData, options: Mapping[str, Any]) -> Model:
         """Return the net with its gradients; `values` are then those of its parameters that are known."""
-        classifier = CLASSIFIERS.get(self.name)
+        classifier = find_classifier(self.name)
         if classifier is not None:
             return zoo_model(classifier, data.prepare, len(data.names), options)
         if options:
