@@ -16,6 +16,7 @@ from tazza.db import DBS
 from tazza.device import device_of, initialize_devices
 from tazza.operator import ENGINES
 from tazza.operator.index import index
+from tazza.runtime.chosen_modules import BROKEN
 from tazza.runtime.flags import FLAGS
 from tazza.runtime.machine import MODEL, machine
 from tazza.runtime.modules import loaded_modules
@@ -36,7 +37,7 @@ def doctor() -> None:
         ("allocators", _allocators()),
         ("libraries", _libraries()),
         ("databases", _databases()),
-        ("modules", [(module.name, f"{module.kind}, {module.path}") for module in loaded_modules()]),
+        ("modules", _modules()),
         ("flags that were set", [(name, f"{FLAGS[name].value!r} ({FLAGS[name].source})") for name in _given()]),
     ):
         if rows:
@@ -103,6 +104,16 @@ def _databases() -> list[tuple[str, str]]:
     for name in DBS:
         names.setdefault(DBS.help(name), []).append(name)
     return [(", ".join(sorted(each, reverse=True)), help) for help, each in names.items()]
+
+
+def _modules() -> list[tuple[str, str]]:
+    """Return what was loaded with who named it and what it brought, and what could not be loaded."""
+    loaded = [
+        (one.name, f"{one.kind}, {one.path}, named by {one.source}: {', '.join(one.registered) or 'nothing new'}")
+        for one in loaded_modules()
+    ]
+    broken = [BROKEN[name] for name in BROKEN]
+    return loaded + [(one.name, f"not loaded, named by {one.source}: {one.reason}") for one in broken]
 
 
 def _libraries() -> list[tuple[str, str]]:

@@ -18,7 +18,7 @@ import threading
 import zlib
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -31,6 +31,8 @@ from tazza.runtime.fork import freed_in_child
 from tazza.runtime.scope_guard import scope_guard
 
 GROUP = "tazza.modules"
+CALLER = "load_module"
+"""Who named a module that a program loads by itself."""
 SHARED_OBJECT = re.compile(r"\.(so(\.\d+)*|dylib|dll)$")
 
 
@@ -40,13 +42,28 @@ class Module:
 
     `kind` is python or native. `registered` tells what appeared in watched registries as it was loaded, in lines such
     as "native kernel ('Relu', 'mine')"; parts of tazza that the module was the first to import count as well, and
-    nothing is there if the module had been imported before.
+    nothing is there if the module had been imported before. `source` is who named it.
     """
 
     name: str
     kind: str
     path: str | None
     registered: tuple[str, ...]
+    source: str = CALLER
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A module that an installed package names: by which name, what it is called in Python, and of which package."""
+
+    name: str
+    module: str
+    package: str
+
+    @property
+    def source(self) -> str:
+        """Who names it, in words."""
+        return f"entry point {self.name} of {self.package}"
 
 
 WATCHED: Registry[str, Registry[Any, Any]] = Registry("watched registry")
@@ -68,8 +85,10 @@ for _registry in (flags.FLAGS, init.EARLY_FUNCTIONS, init.FUNCTIONS, native.NATI
     watch(_registry)
 
 
-def load_module(name_or_path: str | os.PathLike[str]) -> Module:
+def load_module(name_or_path: str | os.PathLike[str], *, source: str = CALLER) -> Module:
     """Load a module and return its description; one that is loaded already is returned as it is.
+
+    `source` says, for those who list modules, who named it.
 
     A path is what has a folder in it or ends in .py, .so, .dylib, .dll; other names are sought among the entry points
     of the group `tazza.modules` first, then as dotted names of Python modules.
@@ -88,7 +107,7 @@ def load_module(name_or_path: str | os.PathLike[str]) -> Module:
     with _lock:
         found = MODULES.get(key)
         if found is None:
-            found = load()
+            found = replace(load(), source=source)
             MODULES.register(key, found)
         return found
 
@@ -207,13 +226,22 @@ def _telling(name: str) -> Generator[None]:
         raise InitError(f"module {name} failed as it was imported: {type(error).__name__}: {error}") from error
 
 
-def _entry_points() -> dict[str, str]:
-    """Return the names that installed packages give to their modules for tazza, with the dotted names of those."""
+def installed_modules() -> list[Installed]:
+    """Return what installed packages name for tazza, by name; nothing of it is imported."""
     from importlib.metadata import entry_points  # here, since it takes longer to import than all of this floor
 
-    return {point.name: point.module for point in entry_points(group=GROUP)}
+    found = [
+        Installed(point.name, point.module, "an unknown package" if of is None else f"{of.name} {of.version}")
+        for point in entry_points(group=GROUP)
+        for of in (point.dist,)
+    ]
+    return sorted(found, key=lambda one: one.name)
+
+
+def _entry_points() -> dict[str, str]:
+    return {one.name: one.module for one in installed_modules()}
 
 
 def _installed() -> str:
-    names = sorted(_entry_points())
+    names = list(_entry_points())
     return f"installed modules: {', '.join(names)}" if names else "no installed package names a module for tazza"
