@@ -14,6 +14,7 @@ from typing import Any, cast, get_args
 import numpy as np
 
 from tazza.errors import ArgumentError
+from tazza.operator.declaring import declaring
 from tazza.proto import Argument, NetDef, OperatorDef, TensorProto
 
 REQUIRED: Any = object()
@@ -139,10 +140,15 @@ class ArgSpec:
                 hint=_hint({field.field for field in fields}, set(present)),
             )
         value = field.convert(getattr(argument, field.field))
-        self._check_range(value)
+        self.check_range(value)
         return value
 
-    def _check_range(self, value: Any) -> None:
+    def check_range(self, value: Any) -> None:
+        """Check a value, or each of a list.
+
+        Raises:
+            ArgumentError: one is out of range.
+        """
         if self.choices is None and self.minimum is None and self.maximum is None:
             return
         for item in cast("list[Any]", value) if isinstance(value, list) else [value]:
@@ -175,11 +181,12 @@ def arg(
     >>> arg("alpha", float, 0.25, doc="slope for X < 0").default
     0.25
     """
-    if not all(member in FIELDS for member in _members(type)):
-        raise ArgumentError(
-            f"argument {name!r} cannot be declared as {type}",
-            hint="int, bool, float, str, bytes, NetDef or a list of one, or TensorProto",
-        )
+    with declaring():
+        if not all(member in FIELDS for member in _members(type)):
+            raise ArgumentError(
+                f"argument {name!r} cannot be declared as {type}",
+                hint="int, bool, float, str, bytes, NetDef or a list of one, or TensorProto",
+            )
     if isinstance(default, float):
         default = float(np.float32(default))  # what reading it from a message would give
     return ArgSpec(name, type, default, _rounded(type, minimum), _rounded(type, maximum), choices, doc)
@@ -187,6 +194,22 @@ def arg(
 
 def _rounded(type: Any, bound: float | None) -> float | None:
     return bound if bound is None or type not in (float, list[float]) else float(np.float32(bound))
+
+
+def takes_value(spec: ArgSpec, value: Any) -> bool:
+    """Whether a value is of a type that an argument is declared to have; an empty list is of any list.
+
+    >>> takes_value(arg("axes", list[int], []), [1, 2]), takes_value(arg("alpha", float, 0.5), "0.5")
+    (True, False)
+    """
+    return any(_is_a(value, member) for member in _members(spec.type))
+
+
+def _is_a(value: Any, type: Any) -> bool:
+    inner = get_args(type)
+    if not inner:
+        return isinstance(value, type)
+    return isinstance(value, list | tuple) and all(isinstance(one, inner) for one in cast("list[Any]", value))
 
 
 def stored_fields(argument: Argument) -> list[str]:

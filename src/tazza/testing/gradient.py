@@ -13,6 +13,7 @@ from tazza.operator import DynamicOutput, OpView, RowSlices, gradient_for_op
 from tazza.operator.choice import find_kernel
 from tazza.operator.schema import gather
 from tazza.tensor import DataType, Tensor, TensorSpec
+from tazza.tensor.place import CPU_KIND
 from tazza.testing.case import Case, engines_of
 from tazza.testing.running import Settle, run
 from tazza.testing.value import TOLERANCE, Array, hold
@@ -117,7 +118,7 @@ def evaluate(op: OpView, inputs: Sequence[Array]) -> list[Array]:
     for name, result in zip(op.definition.output, results, strict=True):
         if name in given and given[name].shape == np.shape(result):  # what it leaves as it is stays, in place
             result[...] = given[name]
-    reference = find_kernel(op.type, "cpu", "reference")
+    reference = find_kernel(op.type, CPU_KIND, "reference")
     function = reference.function
     if function is None:
         raise CheckError(f"the reference kernel of {op.type} is no function on arrays, which alone has a gradient here")
