@@ -69,6 +69,32 @@ def test_a_plan_takes_it_into_layers_and_clusters() -> None:
     }
 
 
+needs_native = pytest.mark.skipif(ENGINES["native"].unavailable() is not None, reason="nothing is compiled")
+
+
+@needs_native
+def test_compiled_layers_take_it_too() -> None:
+    """Nobody names it there: convolutions and products of `native` compile whatever formula follows them."""
+    model, workspace = Model("compiled"), Workspace()
+    squared = model.net.add("SquaredRelu", model.conv("data", "features", 3, 16, 3), "squared")
+    model.net.add_external_output(model.net.add("SquaredRelu", model.fc(squared, "scores", 16 * 14 * 13, 24), "result"))
+    workspace.run_net_once(model.init_net.proto)
+    workspace.feed("data", np.random.default_rng(2).standard_normal((1, 3, 16, 15)).astype(np.float32))
+    workspace.run_net_once(model.net.proto)
+    wanted = workspace.fetch("result")
+    proto = model.net.export()
+    proto.type, proto.name = "plan", "planned"
+    for op in proto.op:
+        op.engine = "native"
+    net = workspace.create_net(proto)
+    net.run()
+    assert isinstance(net, PlanNet)
+    rows = [row for row in net.explain().rows if len(row.fused_from) > 1]
+    assert [row.operator for row in rows] == ["FusedConv", "FusedFC"]
+    assert all(row.engine.startswith("native/") for row in rows)
+    np.testing.assert_allclose(workspace.fetch("result"), wanted, rtol=1e-4, atol=1e-5)
+
+
 def test_what_was_overwritten_has_no_gradient() -> None:
     model = Model("in place")
     blob = model.net.add("Relu", "data", "hidden")

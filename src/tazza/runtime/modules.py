@@ -28,6 +28,7 @@ from tazza.registry import Registry
 from tazza.runtime import flags, init, native
 from tazza.runtime.files import kind_of, resolved, shown
 from tazza.runtime.fork import freed_in_child
+from tazza.runtime.near_names import did_you_mean
 from tazza.runtime.scope_guard import scope_guard
 
 GROUP = "tazza.modules"
@@ -195,7 +196,7 @@ def _load_python_file(path: Path) -> Module:
 def _load_python(name: str) -> Module:
     if not all(part.isidentifier() for part in name.split(".")):
         raise InitError(
-            f"{name!r} is no path, no entry point of {GROUP} and no dotted name of a module", hint=_installed()
+            f"{name!r} is no path, no entry point of {GROUP} and no dotted name of a module", hint=_installed(name)
         )
     with _watching() as registered, _telling(name):
         module = importlib.import_module(name)
@@ -220,7 +221,7 @@ def _telling(name: str) -> Generator[None]:
         yield
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise InitError(f"there is no module {name!r}: {error}", hint=_installed()) from error
+            raise InitError(f"there is no module {name!r}: {error}", hint=_installed(name)) from error
         raise InitError(f"module {name} needs a module that is not installed: {error}") from error
     except (Exception, SystemExit) as error:
         raise InitError(f"module {name} failed as it was imported: {type(error).__name__}: {error}") from error
@@ -242,6 +243,9 @@ def _entry_points() -> dict[str, str]:
     return {one.name: one.module for one in installed_modules()}
 
 
-def _installed() -> str:
+def _installed(name: str) -> str:
     names = list(_entry_points())
+    near = did_you_mean(name, names)
+    if near is not None:
+        return near
     return f"installed modules: {', '.join(names)}" if names else "no installed package names a module for tazza"
