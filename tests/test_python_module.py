@@ -56,6 +56,7 @@ def test_doctor_and_ops_show_what_it_brings() -> None:
         "transform scale_chain",
     ):
         assert brought in doctor.partition("modules tazza_example python")[2]
+    assert "blocks (cpu) available, 1 operators." in doctor
     listed = tazza("ops", "--family", "tazza_example.squared_relu")
     assert "SquaredRelu blocks" in listed
     assert "Y = max(X, 0)^2." in shown(

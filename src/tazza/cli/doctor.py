@@ -14,7 +14,8 @@ import tazza
 from tazza.cli.console import make_console
 from tazza.db import DBS
 from tazza.device import device_of, initialize_devices
-from tazza.operator import ENGINES
+from tazza.operator import ENGINES, KERNELS
+from tazza.operator.engine import REFERENCE
 from tazza.operator.index import index
 from tazza.runtime.chosen_modules import BROKEN
 from tazza.runtime.flags import FLAGS
@@ -75,11 +76,17 @@ def _engines() -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     for engine in sorted((ENGINES[name] for name in ENGINES), key=lambda each: -each.priority):
         reason = engine.unavailable()
-        kernels = index()["kernels"].get(engine.name)
-        types = index()["operators"] if kernels is None else {type for listed in kernels.values() for type in listed}
+        types = _types(engine.name)
         state = f"available, {len(types)} operators" if reason is None else f"not available: {reason}"
         rows.append((f"{engine.name} ({', '.join(sorted(engine.devices))})", f"{state}. {engine.doc}"))
     return rows
+
+
+def _types(engine: str) -> set[str]:
+    """Return the operator types that an engine has kernels of: by the index, and of modules that were loaded."""
+    listed = index()["kernels"].get(engine, {}).values()
+    types = {type for each in listed for type in each} | {key[0] for key in KERNELS.registered() if key[2] == engine}
+    return types | set(index()["operators"]) if engine == REFERENCE.name else types
 
 
 def _devices() -> list[tuple[str, str]]:
