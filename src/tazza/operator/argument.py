@@ -140,26 +140,8 @@ class ArgSpec:
                 hint=_hint({field.field for field in fields}, set(present)),
             )
         value = field.convert(getattr(argument, field.field))
-        self.check_range(value)
+        check_range(self, value)
         return value
-
-    def check_range(self, value: Any) -> None:
-        """Check a value, or each of a list.
-
-        Raises:
-            ArgumentError: one is out of range.
-        """
-        if self.choices is None and self.minimum is None and self.maximum is None:
-            return
-        for item in cast("list[Any]", value) if isinstance(value, list) else [value]:
-            if self.choices is not None and item not in self.choices:
-                raise ArgumentError(
-                    f"argument {self.name!r} = {item!r} is not one of {', '.join(map(repr, self.choices))}"
-                )
-            if self.minimum is not None and not item >= self.minimum:
-                raise ArgumentError(f"argument {self.name!r} = {item} is below its minimum {self.minimum}")
-            if self.maximum is not None and not item <= self.maximum:
-                raise ArgumentError(f"argument {self.name!r} = {item} is above its maximum {self.maximum}")
 
 
 def arg(
@@ -194,6 +176,23 @@ def arg(
 
 def _rounded(type: Any, bound: float | None) -> float | None:
     return bound if bound is None or type not in (float, list[float]) else float(np.float32(bound))
+
+
+def check_range(spec: ArgSpec, value: Any) -> None:
+    """Check a value, or each of a list.
+
+    Raises:
+        ArgumentError: one is out of range.
+    """
+    if spec.choices is None and spec.minimum is None and spec.maximum is None:
+        return
+    for item in cast("list[Any]", value) if isinstance(value, list) else [value]:
+        if spec.choices is not None and item not in spec.choices:
+            raise ArgumentError(f"argument {spec.name!r} = {item!r} is not one of {', '.join(map(repr, spec.choices))}")
+        if spec.minimum is not None and not item >= spec.minimum:
+            raise ArgumentError(f"argument {spec.name!r} = {item} is below its minimum {spec.minimum}")
+        if spec.maximum is not None and not item <= spec.maximum:
+            raise ArgumentError(f"argument {spec.name!r} = {item} is above its maximum {spec.maximum}")
 
 
 def takes_value(spec: ArgSpec, value: Any) -> bool:

@@ -238,7 +238,7 @@ def _why_lacking(type: str, device: str, name: str, changes: int) -> str | None:
     del changes
     native = (type, name) in NATIVE_KERNELS
     if name not in ENGINES and not native:
-        near = did_you_mean(name, ENGINES)
+        near = None if name in FORMAT_ENGINES else did_you_mean(name, ENGINES)
         return "no such engine" if near is None else f"no such engine; {near}"
     if kernel_for(type, device, name) is None and not (native and device == CPU_KIND):
         return f"it has no {type} kernel for {device}"

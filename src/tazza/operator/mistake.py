@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from tazza.errors import ArgumentError, SchemaError
-from tazza.operator.argument import ArgSpec, takes_value
+from tazza.operator.argument import ArgSpec, check_range, takes_value
 from tazza.operator.declaring import declaring
 from tazza.operator.letter import BlobSpec
 from tazza.runtime.near_names import did_you_mean
@@ -111,7 +111,7 @@ def _check_default(type: str, spec: ArgSpec) -> None:
             hint="without a default it must be given, with None it may be left out",
         )
     try:
-        spec.check_range(spec.default)
+        check_range(spec, spec.default)
     except ArgumentError as error:
         raise SchemaError(f"{type}: the default is out of range: {error.message}") from None
 
