@@ -13,8 +13,8 @@ from tazza.graph.transform import TRANSFORMS, PassContext, Rewritten, apply_all
 from tazza.operator import Array
 from tazza.proto import NetDef
 from tazza.tensor import DataType, Int8Tensor, TensorSpec
+from tazza.testing.value import assert_near
 from tazza.workspace import Workspace
-from tests.int8 import assert_near
 
 TOLERANCE = 1e-4
 

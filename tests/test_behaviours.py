@@ -24,9 +24,9 @@ from tazza.operator import operator_def, run_op
 from tazza.proto import BlobProto, DeviceOption, NetDef
 from tazza.tensor import CUDAPlace, Tensor
 from tazza.tensor.serialization import serialize
+from tazza.testing.value import data_of
 from tazza.workspace import Workspace
 from tests.golden import recordings
-from tests.int8 import data_of
 
 Array = NDArray[Any]
 

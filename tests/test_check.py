@@ -30,8 +30,9 @@ from tazza.operator import (
 from tazza.operator.touches import Touched
 from tazza.proto import NetDef
 from tazza.tensor import Blob, CUDAPlace
+from tazza.testing import gradient, judge
 from tazza.workspace import Workspace
-from tests import check, nested_case
+from tests import nested_case
 from tests.check import Case, check_engine, check_gradient, check_op, run
 from tests.declared import LEDGER
 from tests.nested_case import Nested
@@ -106,21 +107,21 @@ def test_a_refusal_is_a_pass_only_where_it_may_be() -> None:
 def evaluations(monkeypatch: pytest.MonkeyPatch, case: Case, seed: int) -> int:
     """Check the gradient and return how often the reference was evaluated: once, and twice in each direction."""
     count: list[int] = []
-    evaluate = check.evaluate
+    evaluate = gradient.evaluate
 
     def counted(op: OpView, inputs: Several[NDArray[Any]]) -> list[NDArray[Any]]:
         count.append(1)
         return evaluate(op, inputs)
 
     with monkeypatch.context() as patch:
-        patch.setattr(check, "evaluate", counted)
+        patch.setattr(gradient, "evaluate", counted)
         check_gradient(case, "reference", seed=seed)
     return len(count)
 
 
 def test_a_direction_that_crosses_a_kink_is_drawn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a step from 0 every direction longer than that crosses it; away from 0 none does."""
-    near = relu(np.array([check.STEP / 2], np.float32))
+    near = relu(np.array([gradient.STEP / 2], np.float32))
     assert evaluations(monkeypatch, relu(X), 0) == 3
     assert evaluations(monkeypatch, near, CROSSES_ONCE) == 5
 
@@ -142,10 +143,10 @@ def test_a_kernel_that_keeps_what_its_output_held_is_noticed() -> None:
 
     @kernel(made)
     def absolute(X: NDArray[Any], Y: NDArray[Any]) -> None:
-        np.copyto(Y, np.abs(X), where=Y != check.HELD)
+        np.copyto(Y, np.abs(X), where=Y != judge.HELD)
 
     try:
-        with pytest.raises(AssertionError, match=f"{check.HELD}.0 .ACTUAL."):
+        with pytest.raises(AssertionError, match=f"{judge.HELD}.0 .ACTUAL."):
             check_op(Case(made.type, [X], np.abs(X), gradient=False), "reference")
     finally:
         forget_function(made.type)

@@ -19,8 +19,8 @@ from tazza.errors import TazzaError
 from tazza.operator import SCHEMAS, OpView, find_schema
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
+from tazza.testing.value import data_of
 from tests.golden import Recording, recordings
-from tests.int8 import data_of
 from tools.record_types import ARGUMENTS, DATA, NAMES, NUMBERS, in_type, positions
 
 REFUSED = "refused"

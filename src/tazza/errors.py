@@ -112,6 +112,10 @@ class RunFailedError(RaisedError):
     """An operator has said that its run failed, and no more: Fail. Who allows that a run fails is told so."""
 
 
+class CheckError(TazzaError, AssertionError):
+    """An operator, or an engine, does not do what a case of it says: see `tazza.testing`."""
+
+
 # -- what is not there -------------------------------------------------------------------------------------------------
 
 

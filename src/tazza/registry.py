@@ -10,7 +10,6 @@ State: `_entries` and `generation` change only under `_lock`; reading needs no l
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import threading
 from collections.abc import Callable, Hashable, Iterator
@@ -19,6 +18,7 @@ from typing import Generic, TypeVar
 
 from tazza.errors import DuplicateError, NotFoundError
 from tazza.runtime.fork import freed_in_child
+from tazza.runtime.near_names import near_names
 
 NAMES_SHOWN = 20
 """How many names an error lists."""
@@ -195,11 +195,7 @@ class Registry(Generic[K, V]):
         Capitals count for nothing where no name is like it with them.
         """
         names = [str(name) for name in self.keys()]
-        like = difflib.get_close_matches(str(key), names, n=3)
-        if not like:
-            folded = {name.lower(): name for name in names}
-            like = [folded[name] for name in difflib.get_close_matches(str(key).lower(), list(folded), n=3)]
-        near = [name for name in like if but is None or not but(name)]
+        near = [name for name in near_names(str(key), names) if but is None or not but(name)]
         if near:
             return f"did you mean {' or '.join(near)}?"
         if len(names) > NAMES_SHOWN:

@@ -12,8 +12,8 @@ from caffe2.python import core, workspace
 from tazza.operator import SCHEMAS
 from tazza.operator.gradient import NoGradient
 from tazza.runtime.fp_exceptions import THROW
+from tazza.testing.value import fresh
 from tests.golden import Recording, forget_statistics, operators, recordings
-from tests.int8 import fresh
 from tests.operator.test_golden import (
     ALL_RUNS,
     OWN_GRADIENT,

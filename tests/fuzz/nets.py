@@ -19,12 +19,12 @@ from tazza.operator.in_place import Anything, Each, Place
 from tazza.proto import NetDef, OperatorDef
 from tazza.proto.message import read_message
 from tazza.tensor import DataType, TensorSpec
+from tazza.testing.value import data_of
 from tests import golden
 from tests.fuzz import extremes, feeds, net_acts
 from tests.fuzz.case import Case
 from tests.fuzz.feeds import Feed
 from tests.fuzz.net_mutation import mutate
-from tests.int8 import data_of
 
 DATA = Path(__file__).parents[1] / "data"
 SOURCES = (DATA / "fuzz" / "nets", DATA / "interop")

@@ -47,6 +47,7 @@ FLOORS = [
     ["workspace"],
     ["procedure"],
     ["observers"],
+    ["testing"],
     ["models"],
     ["interop"],
     ["fitting"],
@@ -56,7 +57,7 @@ FLOORS = [
 """What lies on which floor, the lowest first; `tazza` is the package's own `__init__`. Imports never point upwards."""
 FLOOR_OF = {name: floor for floor, names in enumerate(FLOORS) for name in names}
 
-LOADED_ON_FIRST_USE = {"matplotlib", "typer", "rich", "lmdb", "sklearn", "numba", "scipy"}
+LOADED_ON_FIRST_USE = {"matplotlib", "typer", "rich", "lmdb", "sklearn", "numba", "scipy", "pytest", "hypothesis"}
 FAMILIES = ("tazza.ops.", "tazza.engines.")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -183,7 +184,7 @@ def test_type_checking_imports_are_free() -> None:
     assert list(_imported_modules(ast.parse(source))) == ["db"]
 
 
-@pytest.mark.parametrize("module", ["tazza", "tazza.proto", "tazza.runtime.files"])
+@pytest.mark.parametrize("module", ["tazza", "tazza.proto", "tazza.runtime.files", "tazza.testing"])
 def test_import_loads_nothing_heavy(module: str) -> None:
     program = f"import sys, {module}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

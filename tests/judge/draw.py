@@ -37,7 +37,7 @@ from tazza.operator.choice import find_kernel
 from tazza.operator.gradient import GradientRule
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, Int8Tensor, TensorSpec
-from tests.int8 import Value, spec_of, tensor_of
+from tazza.testing.value import Value, spec_of, tensor_of
 from tests.judge import families
 from tests.judge.generic import arguments, complete, element_types, extremes
 from tests.judge.hand import GENERATORS, Array, Hand, Shape, Sketch, as_list

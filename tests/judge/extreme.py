@@ -22,8 +22,8 @@ import numpy as np
 from tazza.errors import KernelError, TazzaError
 from tazza.operator import LocalBlobs, Operator, make_argument
 from tazza.proto import OperatorDef
+from tazza.testing.value import tensor_of
 from tests.check import engines_of
-from tests.int8 import tensor_of
 from tests.judge.draw import CannotDraw, Problem, draw, gradients
 from tests.judge.hand import Array
 

@@ -13,8 +13,8 @@ from tazza.errors import TazzaError
 from tazza.operator import ENGINES, why_unavailable
 from tazza.proto import NetDef
 from tazza.runtime.fpmath import FPMATH
+from tazza.testing.value import data_of
 from tazza.workspace import Workspace
-from tests.int8 import data_of
 from tests.judge.draw import CannotDraw, Problem, compute, draw, drawable, gradients, makers_of
 from tests.judge.exceptions import allowance
 from tests.judge.hand import GENERATORS, Array

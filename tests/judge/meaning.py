@@ -9,7 +9,7 @@ import numpy as np
 
 from tazza.operator import PLAIN, OpSchema
 from tazza.tensor import PerChannel, PerTensor
-from tests.int8 import STEPS
+from tazza.testing.value import STEPS
 from tests.judge.hand import Array, Hand
 
 Meaning: TypeAlias = PerTensor | PerChannel

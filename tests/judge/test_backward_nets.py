@@ -16,8 +16,9 @@ from tazza.errors import GradientError, TazzaError
 from tazza.graph import backward_pass
 from tazza.operator import find_schema, operator_def
 from tazza.proto import NetDef, OperatorDef
+from tazza.testing.gradient import STEP
 from tazza.workspace import Workspace
-from tests.check import STEP, evaluate
+from tests.check import evaluate
 from tests.judge.hand import Array
 
 LEAVES = ("p", "q", "r")

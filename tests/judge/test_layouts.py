@@ -16,8 +16,8 @@ from tazza.operator import SCHEMAS, LocalBlobs, Operator
 from tazza.operator.reorder import relayout
 from tazza.proto import OperatorDef
 from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Layout, Strided, Tensor, channels_last
+from tazza.testing.value import tensor_of
 from tests.check import engines_of
-from tests.int8 import tensor_of
 from tests.judge.draw import CannotDraw, Problem, draw, drawable
 from tests.judge.exact import rounded
 from tests.judge.hand import Array

@@ -31,9 +31,9 @@ from tazza.operator.gradient import GradientRule
 from tazza.proto import Argument, NetDef, OperatorDef
 from tazza.tensor import Allocation
 from tazza.tensor.allocation import Allocator
+from tazza.testing.value import data_of, tensor_of
 from tazza.workspace import Workspace
 from tests.check import engines_of
-from tests.int8 import data_of, tensor_of
 from tests.judge.draw import CannotDraw, Problem, compute, draw, drawable, gradients
 from tests.judge.hand import Array
 from tests.sampled import sampled

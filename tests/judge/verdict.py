@@ -30,7 +30,7 @@ from tazza.operator import OpView
 from tazza.operator.choice import find_kernel
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType
-from tests.int8 import STEPS
+from tazza.testing.value import STEPS
 from tests.judge.condition import Condition, conditions, in_float64, letters_read, operations
 from tests.judge.draw import Problem, compute
 from tests.judge.hand import Array

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from tazza.errors import KernelError, TazzaError
 from tazza.operator import SCHEMAS
 from tazza.proto import NetDef
+from tazza.testing.value import Value, changed, data_of
 from tazza.workspace import Workspace
 from tests import golden
-from tests.int8 import Value, changed, data_of
 from tests.sampled import sampled
 
 RECORDINGS = 2

@@ -17,8 +17,8 @@ from tazza.nets.plan.rewrite import constants_of, rewrite_net
 from tazza.operator import LocalBlobs, Role, find_schema, make_argument
 from tazza.proto import NetDef
 from tazza.tensor import Tensor
+from tazza.testing.value import tensor_of
 from tazza.workspace import Workspace
-from tests.int8 import tensor_of
 from tests.judge.draw import Problem, draw, drawable
 from tests.sampled import sampled
 from tests.traced import at_most

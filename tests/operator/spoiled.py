@@ -26,8 +26,8 @@ from tazza.operator import SCHEMAS, LocalBlobs, Operator, Role, find_schema
 from tazza.proto import NetDef, OperatorDef
 from tazza.tensor import Allocator, CPUPlace
 from tazza.tensor.allocation import ALIGNMENT, Taken, using_allocator
+from tazza.testing.value import tensor_of
 from tests.check import engines_of
-from tests.int8 import tensor_of
 from tests.judge.draw import CannotDraw, Problem, draw
 from tests.judge.hand import Array
 

@@ -18,8 +18,8 @@ from tazza.operator.images import Images
 from tazza.operator.schema import Spec
 from tazza.runtime.threads import NUM_THREADS
 from tazza.tensor import Int8Tensor, Tensor, TensorSpec
+from tazza.testing.value import changed, spec_of, tensor_of
 from tests.check import Array, Case, engines_of
-from tests.int8 import changed, spec_of, tensor_of
 from tests.operator.test_kinds import family_of
 from tests.sampled import sampled
 

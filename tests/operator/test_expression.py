@@ -22,11 +22,11 @@ def test_arguments_stand_in_formulas() -> None:
         assert formulas_of(op) == {}
         formula(made, Y="alpha * X")
         assert formulas_of(op) == {"Y": Expression.parse("0.25 * X")}
-        with pytest.raises(SchemaError, match="names Z"):
+        with pytest.raises(SchemaError, match="names: Z"):
             formula(made, Y="Z")
         with pytest.raises(SchemaError, match="no output 'X'"):
             formula(made, X="X")
-        with pytest.raises(SchemaError, match="names int32"):
+        with pytest.raises(SchemaError, match="names: int32"):
             formula(made, Y="int32(X)")
         with pytest.raises(SchemaError, match="one of them"):
             formula(made)

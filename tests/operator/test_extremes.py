@@ -20,12 +20,12 @@ from tazza.errors import TazzaError
 from tazza.operator import SCHEMAS, ArgSpec, OpSchema, Spec, find_schema, make_argument
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, Int8Tensor, TensorSpec
+from tazza.testing.value import Value
+from tazza.testing.value import spec_of as int8_spec
 from tests import golden
 from tests.fuzz import extremes, feeds
 from tests.fuzz.guard import limit_memory
 from tests.fuzz.nets import drawn_operator
-from tests.int8 import Value
-from tests.int8 import spec_of as int8_spec
 
 DRAWN = 1
 """Problems that are drawn of each operator, beside those that are recorded."""

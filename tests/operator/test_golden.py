@@ -17,9 +17,9 @@ from tazza.operator.gradient import NoGradient
 from tazza.ops.sparse.feature import merge_gradients, merges
 from tazza.proto import OperatorDef
 from tazza.tensor import Int8Tensor
+from tazza.testing.value import Value, assert_near, data_of, fresh, tensor_of
 from tests.check import TOLERANCE, check_engine, engines_of
 from tests.golden import FOLDER, Recording, forget_statistics, operators, recorded_in_company, recordings
-from tests.int8 import Value, assert_near, data_of, fresh, tensor_of
 
 ALL_RUNS = Path(os.environ.get("TAZZA_SHARED", Path(__file__).parents[3] / "shared")) / "reference" / "golden"
 LIMIT = (1e-4, 1e-5)

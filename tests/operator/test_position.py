@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from tazza.errors import TazzaError
 from tazza.operator import SCHEMAS, LocalBlobs, Operator, Role, find_schema
 from tazza.tensor import Int8Tensor
+from tazza.testing.value import Value, data_of
 from tests import golden
-from tests.int8 import Value, data_of
 from tests.operator.test_golden import feed
 
 PLACE = re.compile(r"\b(\w+)\[([\d, ]+)\] (?:is|=) ")

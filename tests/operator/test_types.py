@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from tazza.errors import TazzaError
 from tazza.operator import SCHEMAS, LocalBlobs, Operator
 from tazza.tensor import DataType, Tensor
+from tazza.testing.value import data_of
 from tests.check import TOLERANCE, check_engine, engines_of
 from tests.golden import operators
-from tests.int8 import data_of
 from tools.operator_types import GENERAL, REASONS, REFUSED, Entry, entries, recorded, results
 
 OPERATORS = sorted(recorded())

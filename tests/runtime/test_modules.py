@@ -260,8 +260,10 @@ def test_a_python_module_by_entry_point(tmp_path: Path, monkeypatch: pytest.Monk
     loaded = load_module("nice-name")
     assert (loaded.name, loaded.registered) == ("entry_module", ("flag from_entry",))
     assert load_module("entry_module") is loaded
+    with pytest.raises(InitError, match="did you mean nice-name"):
+        load_module("nise-name")
     with pytest.raises(InitError, match="installed modules: nice-name"):
-        load_module("other-name")
+        load_module("zzz-9")
 
 
 @pytest.mark.parametrize(

@@ -103,16 +103,20 @@ def start(
     flag: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE of a process flag, such as num_threads=2; may be repeated")
     ] = None,
+    module: Annotated[
+        list[str] | None,
+        typer.Option(help="load this extension first: an installed module, or FILE.py; may be repeated"),
+    ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="show the traceback of an error")] = False,
     version: Annotated[
         bool, typer.Option("--version", help="show the version", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     """Start the process up before any command."""
-    from tazza.runtime.init import global_init
+    from tazza.cli.extensions import start_with
 
     del debug, version  # Commands and the callback look at them
-    global_init(["tazza", *(f"--{each}" for each in flag)] if flag else ["tazza"])
+    start_with(() if module is None else module, () if flag is None else flag)
 
 
 @train.command("lenet")

@@ -14,8 +14,10 @@ import tazza
 from tazza.cli.console import make_console
 from tazza.db import DBS
 from tazza.device import device_of, initialize_devices
-from tazza.operator import ENGINES
+from tazza.operator import ENGINES, KERNELS
+from tazza.operator.engine import REFERENCE
 from tazza.operator.index import index
+from tazza.runtime.chosen_modules import BROKEN
 from tazza.runtime.flags import FLAGS
 from tazza.runtime.machine import MODEL, machine
 from tazza.runtime.modules import loaded_modules
@@ -36,7 +38,7 @@ def doctor() -> None:
         ("allocators", _allocators()),
         ("libraries", _libraries()),
         ("databases", _databases()),
-        ("modules", [(module.name, f"{module.kind}, {module.path}") for module in loaded_modules()]),
+        ("modules", _modules()),
         ("flags that were set", [(name, f"{FLAGS[name].value!r} ({FLAGS[name].source})") for name in _given()]),
     ):
         if rows:
@@ -74,11 +76,17 @@ def _engines() -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     for engine in sorted((ENGINES[name] for name in ENGINES), key=lambda each: -each.priority):
         reason = engine.unavailable()
-        kernels = index()["kernels"].get(engine.name)
-        types = index()["operators"] if kernels is None else {type for listed in kernels.values() for type in listed}
+        types = _types(engine.name)
         state = f"available, {len(types)} operators" if reason is None else f"not available: {reason}"
         rows.append((f"{engine.name} ({', '.join(sorted(engine.devices))})", f"{state}. {engine.doc}"))
     return rows
+
+
+def _types(engine: str) -> set[str]:
+    """Return the operator types that an engine has kernels of: by the index, and of modules that were loaded."""
+    listed = index()["kernels"].get(engine, {}).values()
+    types = {type for each in listed for type in each} | {key[0] for key in KERNELS.registered() if key[2] == engine}
+    return types | set(index()["operators"]) if engine == REFERENCE.name else types
 
 
 def _devices() -> list[tuple[str, str]]:
@@ -103,6 +111,16 @@ def _databases() -> list[tuple[str, str]]:
     for name in DBS:
         names.setdefault(DBS.help(name), []).append(name)
     return [(", ".join(sorted(each, reverse=True)), help) for help, each in names.items()]
+
+
+def _modules() -> list[tuple[str, str]]:
+    """Return what was loaded with who named it and what it brought, and what could not be loaded."""
+    loaded = [
+        (one.name, f"{one.kind}, {one.path}, named by {one.source}: {', '.join(one.registered) or 'nothing new'}")
+        for one in loaded_modules()
+    ]
+    broken = [BROKEN[name] for name in BROKEN]
+    return loaded + [(one.name, f"not loaded, named by {one.source}: {one.reason}") for one in broken]
 
 
 def _libraries() -> list[tuple[str, str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -22,6 +21,7 @@ from tazza.operator.description import (
     family_doc,
 )
 from tazza.operator.schema import OpSchema
+from tazza.runtime.near_names import did_you_mean
 
 WIDTH = 8
 """Columns of the names of facts."""
@@ -62,8 +62,8 @@ def _of_family(name: str) -> dict[str, list[OpSchema]]:
     found = {each: schemas for each, schemas in every.items() if each == name or each.startswith(f"{name}.")}
     if not found:
         names = [*every, *dict.fromkeys(each.split(".")[0] for each in every)]
-        near = difflib.get_close_matches(name, names, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else "`tazza ops` lists all"
+        near = did_you_mean(name, names)
+        hint = "`tazza ops` lists all" if near is None else near
         raise NotFoundError(f"no family of operators is called {name!r}", hint=hint)
     return found
 

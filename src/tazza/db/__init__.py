@@ -8,7 +8,7 @@ A further type is a subclass of `DB` under the decorator `db`. The libraries of 
 such a database is opened.
 """
 
-from tazza.db.base import DB, DBS, Cursor, Mode, Transaction, available_types, db, open_db
+from tazza.db.base import DB, DBS, Cursor, Mode, PendingPuts, Transaction, available_types, db, open_db
 from tazza.db.leveldb import LevelDB
 from tazza.db.lmdb import LMDB
 from tazza.db.minidb import MiniDB
@@ -24,6 +24,7 @@ __all__ = [
     "LevelDB",
     "MiniDB",
     "Mode",
+    "PendingPuts",
     "ProtoDB",
     "Transaction",
     "available_types",

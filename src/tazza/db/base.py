@@ -27,6 +27,7 @@ from tazza.errors import DBError, NotFoundError
 from tazza.registry import Registry
 from tazza.runtime.closing import Closing
 from tazza.runtime.files import shown
+from tazza.runtime.modules import watch
 
 
 class Mode(Enum):
@@ -309,6 +310,7 @@ class DB(Closing):
 
 DBS: Registry[str, Callable[[str, str, Mode], DB]] = Registry("DB type")
 """What opens a database of each type: a callable of the type's name, the source and the mode."""
+watch(DBS)
 
 DBClass = TypeVar("DBClass", bound=Callable[[str, str, Mode], DB])
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from pathlib import Path
 
 from tazza.errors import DBError, FileError
 from tazza.runtime.files import Kind, kind_of, names_in, open_regular, shown
+from tazza.runtime.near_names import did_you_mean
 
 BEGINNINGS = (
     (b"PK\x03\x04", "a zip archive", "extract it first"),
@@ -196,8 +196,7 @@ def _near(path: Path) -> str | None:
         names = names_in(parent)[:NAMES_MAX]
     except FileError:  # a folder may be entered without being listed; then there is nothing to propose
         return None
-    near = difflib.get_close_matches(path.name, names, n=3)
-    return f"did you mean {' or '.join(repr(name) for name in near)}?" if near else None
+    return did_you_mean(path.name, names, show=repr)
 
 
 def _other_kind(db_type: str, source: str, expected: str) -> DBError:

@@ -35,6 +35,7 @@ from tazza.graph.verify import check_net, check_operators
 from tazza.operator import Spec
 from tazza.proto import NetDef
 from tazza.registry import Registry
+from tazza.runtime.modules import watch
 
 __all__ = [
     "TRANSFORMS",
@@ -155,6 +156,7 @@ def _module_names() -> frozenset[str]:
 
 
 TRANSFORMS: Registry[str, type[Transform]] = Registry("transform", loader=_load, listed=_module_names)
+watch(TRANSFORMS)
 
 
 def transform(name: str, *, help: str, after: Sequence[str] = ()) -> Callable[[T], T]:

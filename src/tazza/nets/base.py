@@ -36,6 +36,7 @@ from tazza.runtime.flags import flag
 from tazza.runtime.fork import freed_in_child, in_forked_child
 from tazza.runtime.invariance import BATCH_INVARIANT
 from tazza.runtime.log import logger
+from tazza.runtime.modules import watch
 from tazza.runtime.workers import own_pool
 
 DEFAULT_TYPE = "simple"
@@ -443,6 +444,7 @@ PLAN = "plan"
 """The net type that compiles."""
 
 NETS: Registry[str, type[NetBase]] = Registry("net type", loader=_load_type, listed=_listed_types)
+watch(NETS)
 
 
 N = TypeVar("N", bound=NetBase)

@@ -14,6 +14,7 @@ from typing import Any, cast, get_args
 import numpy as np
 
 from tazza.errors import ArgumentError
+from tazza.operator.declaring import declaring
 from tazza.proto import Argument, NetDef, OperatorDef, TensorProto
 
 REQUIRED: Any = object()
@@ -139,21 +140,8 @@ class ArgSpec:
                 hint=_hint({field.field for field in fields}, set(present)),
             )
         value = field.convert(getattr(argument, field.field))
-        self._check_range(value)
+        check_range(self, value)
         return value
-
-    def _check_range(self, value: Any) -> None:
-        if self.choices is None and self.minimum is None and self.maximum is None:
-            return
-        for item in cast("list[Any]", value) if isinstance(value, list) else [value]:
-            if self.choices is not None and item not in self.choices:
-                raise ArgumentError(
-                    f"argument {self.name!r} = {item!r} is not one of {', '.join(map(repr, self.choices))}"
-                )
-            if self.minimum is not None and not item >= self.minimum:
-                raise ArgumentError(f"argument {self.name!r} = {item} is below its minimum {self.minimum}")
-            if self.maximum is not None and not item <= self.maximum:
-                raise ArgumentError(f"argument {self.name!r} = {item} is above its maximum {self.maximum}")
 
 
 def arg(
@@ -175,11 +163,12 @@ def arg(
     >>> arg("alpha", float, 0.25, doc="slope for X < 0").default
     0.25
     """
-    if not all(member in FIELDS for member in _members(type)):
-        raise ArgumentError(
-            f"argument {name!r} cannot be declared as {type}",
-            hint="int, bool, float, str, bytes, NetDef or a list of one, or TensorProto",
-        )
+    with declaring():
+        if not all(member in FIELDS for member in _members(type)):
+            raise ArgumentError(
+                f"argument {name!r} cannot be declared as {type}",
+                hint="int, bool, float, str, bytes, NetDef or a list of one, or TensorProto",
+            )
     if isinstance(default, float):
         default = float(np.float32(default))  # what reading it from a message would give
     return ArgSpec(name, type, default, _rounded(type, minimum), _rounded(type, maximum), choices, doc)
@@ -187,6 +176,39 @@ def arg(
 
 def _rounded(type: Any, bound: float | None) -> float | None:
     return bound if bound is None or type not in (float, list[float]) else float(np.float32(bound))
+
+
+def check_range(spec: ArgSpec, value: Any) -> None:
+    """Check a value, or each of a list.
+
+    Raises:
+        ArgumentError: one is out of range.
+    """
+    if spec.choices is None and spec.minimum is None and spec.maximum is None:
+        return
+    for item in cast("list[Any]", value) if isinstance(value, list) else [value]:
+        if spec.choices is not None and item not in spec.choices:
+            raise ArgumentError(f"argument {spec.name!r} = {item!r} is not one of {', '.join(map(repr, spec.choices))}")
+        if spec.minimum is not None and not item >= spec.minimum:
+            raise ArgumentError(f"argument {spec.name!r} = {item} is below its minimum {spec.minimum}")
+        if spec.maximum is not None and not item <= spec.maximum:
+            raise ArgumentError(f"argument {spec.name!r} = {item} is above its maximum {spec.maximum}")
+
+
+def takes_value(spec: ArgSpec, value: Any) -> bool:
+    """Whether a value is of a type that an argument is declared to have; an empty list is of any list.
+
+    >>> takes_value(arg("axes", list[int], []), [1, 2]), takes_value(arg("alpha", float, 0.5), "0.5")
+    (True, False)
+    """
+    return any(_is_a(value, member) for member in _members(spec.type))
+
+
+def _is_a(value: Any, type: Any) -> bool:
+    inner = get_args(type)
+    if not inner:
+        return isinstance(value, type)
+    return isinstance(value, list | tuple) and all(isinstance(one, inner) for one in cast("list[Any]", value))
 
 
 def stored_fields(argument: Argument) -> list[str]:

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tazza.errors import SchemaError
 from tazza.operator.arity import AsMany, Pairs, Relation, Together
+from tazza.operator.declaring import declaring
+from tazza.operator.effect import Effects
 from tazza.operator.in_place import Anything, Each
 from tazza.operator.letter import BlobSpec
+from tazza.operator.mistake import check_blob
 from tazza.operator.view import INJECTED, RESERVED, OpView
 from tazza.proto import NetDef, OperatorDef
+from tazza.runtime.near_names import did_you_mean
 
 if TYPE_CHECKING:
     from tazza.operator.schema import OpSchema
@@ -102,11 +106,12 @@ def check_nets_named(schema: OpSchema) -> None:
     """
     nets = [name for name, spec in schema.args.items() if spec.holds_nets]
     if nets and not schema.lists_anything and not schema.binds_nets:
-        raise SchemaError(
-            f"{schema.type}: it has a gradient maker and nets in {', '.join(nets)}, whose names mean nothing yet",
-            hint="declare lists_anything=True where they run in the operator's workspace, binds_nets=True where they "
-            "have names of their own",
-        )
+        with declaring():
+            raise SchemaError(
+                f"{schema.type}: it has a gradient maker and nets in {', '.join(nets)}, whose names mean nothing yet",
+                hint="declare lists_anything=True where they run in the operator's workspace, binds_nets=True where "
+                "they have names of their own",
+            )
 
 
 def check_declaration(schema: OpSchema) -> None:
@@ -124,6 +129,11 @@ def check_declaration(schema: OpSchema) -> None:
         )
     for noun, specs in (("input", schema.inputs), ("output", schema.outputs)):
         _check_once(type, noun, specs)
+        for spec in specs:
+            check_blob(type, spec)
+    effects: object = schema.effects
+    if not (effects is None or isinstance(effects, Effects) or callable(effects)):
+        raise SchemaError(f"{type}: its effects are {effects!r}", hint="one of Effects, or a function of the operator")
     for spec in schema.inputs:
         check_letters(type, f"dtypes of {spec.name}", _named(spec.dtypes), "input", inputs)
         check_letters(type, f"like of {spec.name}", _named(spec.like), "output", outputs)
@@ -145,8 +155,13 @@ def check_letters(type: str, word: str, letters: Iterable[str], noun: str, decla
     """
     for letter in letters:
         if letter not in declared:
-            known = ", ".join(declared) if declared else "none"
-            raise SchemaError(f"{type}: {word} names {letter!r}, which is no {noun}", hint=f"{noun}s: {known}")
+            near = did_you_mean(letter, declared)
+            known = f"{noun}s: {', '.join(declared) if declared else 'none'}"
+            with declaring():
+                raise SchemaError(
+                    f"{type}: {word} names {letter!r}, which is no {noun}",
+                    hint=known if near is None else f"{near} {known}",
+                )
 
 
 def _named(letter: object) -> list[str]:

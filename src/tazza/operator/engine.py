@@ -13,14 +13,16 @@ import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
-from tazza.errors import ArgumentError
+from tazza.errors import ArgumentError, SchemaError
+from tazza.operator.declaring import declaring
 from tazza.operator.index import ANY, index, load_engine
 from tazza.operator.kernel import kernel_for
 from tazza.registry import Registry, note_change, registry_changes
 from tazza.runtime import fp_exceptions
 from tazza.runtime.cache import remembered
 from tazza.runtime.native import NATIVE_KERNELS
-from tazza.tensor.place import CPU_KIND
+from tazza.runtime.near_names import did_you_mean
+from tazza.tensor.place import CPU_KIND, PLACE_KINDS
 
 FORMAT_ENGINES = frozenset(
     """
@@ -86,12 +88,42 @@ def engine(
     selective: bool = False,
     tells: bool = False,
 ) -> Engine:
-    """Register an engine for a kind of device, or several kinds."""
+    """Register an engine for a kind of device, or several kinds.
+
+    Raises:
+        SchemaError: its name could not stand in a list of engines, or there is no such kind of device.
+        DuplicateError: the name is taken.
+    """
     module = sys._getframe(1).f_globals["__name__"]  # pyright: ignore[reportPrivateUsage] -- the index needs it
     devices = frozenset({device} if isinstance(device, str) else device)
-    made = Engine(name, doc, devices, priority, unavailable, version, module, selective, tells)
-    ENGINES.register(name, made, help=doc)
+    with declaring():
+        _check_engine(name, devices)
+        made = Engine(name, doc, devices, priority, unavailable, version, module, selective, tells)
+        ENGINES.register(name, made, help=doc)
     return made
+
+
+def asked_engines(wanted: str) -> tuple[str, ...]:
+    """Return the engines that an OperatorDef names in its comma list.
+
+    >>> asked_engines("cudnn, gemm,")
+    ('cudnn', 'gemm')
+    """
+    return tuple(name.strip() for name in wanted.split(",") if name.strip())
+
+
+def _check_engine(name: str, devices: Collection[str]) -> None:
+    if asked_engines(name) != (name,) or name == "DEFAULT":
+        raise SchemaError(f"{name!r} is no name of an engine", hint="no commas, and not DEFAULT")
+    ENGINES.entry(name)  # one of tazza's own is there from now on, and refuses another of its name
+    for kind in devices:
+        if kind != ANY and kind not in PLACE_KINDS:
+            known = [ANY, *sorted(PLACE_KINDS)]
+            near = did_you_mean(kind, known)
+            raise SchemaError(
+                f"engine {name!r} is for devices {kind!r}, of which there are none",
+                hint=f"known: {', '.join(known)}" if near is None else near,
+            )
 
 
 REFERENCE = engine(
@@ -138,15 +170,6 @@ class Candidate:
     wanted: bool
     preferred: bool = False
     wish: int | None = None
-
-
-def asked_engines(wanted: str) -> tuple[str, ...]:
-    """Return the engines that an OperatorDef names in its comma list.
-
-    >>> asked_engines("cudnn, gemm,")
-    ('cudnn', 'gemm')
-    """
-    return tuple(name.strip() for name in wanted.split(",") if name.strip())
 
 
 @remembered("engines by priority", entries=64)
@@ -215,7 +238,8 @@ def _why_lacking(type: str, device: str, name: str, changes: int) -> str | None:
     del changes
     native = (type, name) in NATIVE_KERNELS
     if name not in ENGINES and not native:
-        return "no such engine"
+        near = None if name in FORMAT_ENGINES else did_you_mean(name, ENGINES)
+        return "no such engine" if near is None else f"no such engine; {near}"
     if kernel_for(type, device, name) is None and not (native and device == CPU_KIND):
         return f"it has no {type} kernel for {device}"
     return None

@@ -9,12 +9,15 @@ judges them. The language is that of `tazza.tensor.expression`, but for function
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from tazza.errors import ArgumentError, SchemaError
+from tazza.operator.declaring import declaring
+from tazza.operator.mistake import strange_letters
 from tazza.registry import note_change
+from tazza.runtime.near_names import did_you_mean
 from tazza.tensor.expression import Expression
 from tazza.tensor.function import TYPED
 
@@ -67,25 +70,37 @@ def formula(
     Raises:
         SchemaError: no text, an unknown output letter, a name that is neither letter nor argument, a cast.
     """
-    if (texts is None) == (not outputs):
-        raise SchemaError(
-            f"{schema.type}: give its formulas as texts or as a function of the operator, and one of them"
-        )
-    if texts is None:
-        known = {*schema.inputs_by_letter, *schema.args, *scalars}
-        for letter, text in outputs.items():
-            if letter not in schema.outputs_by_letter:
-                raise SchemaError(f"{schema.type} has no output {letter!r}, so no formula of it")
-            parsed = Expression.parse(text)
-            strange = [name for name in parsed.names if name not in known]
-            strange += [node.head for node in parsed.nodes() if node.head in TYPED]
-            if strange:
-                raise SchemaError(f"{schema.type}: formula {text!r} of {letter} names {', '.join(strange)}")
+    with declaring():
+        if (texts is None) == (not outputs):
+            raise SchemaError(
+                f"{schema.type}: give its formulas as texts or as a function of the operator, and one of them"
+            )
         fixed = dict(outputs)
-        schema.formulas = Formulas(lambda op: fixed, align, scalars)
-    else:
-        schema.formulas = Formulas(texts, align, scalars)
+        _check_texts(schema, fixed, scalars)
+    schema.formulas = Formulas((lambda op: fixed) if texts is None else texts, align, scalars)
     note_change()  # a kernel can be made of it from now on
+
+
+def _check_texts(schema: OpSchema, texts: Mapping[str, str], scalars: Mapping[str, str]) -> None:
+    known = {*schema.inputs_by_letter, *schema.args}
+    for name, text in scalars.items():
+        _check_text(schema, f"scalar {name}", text, known)
+    for letter, text in texts.items():
+        if letter not in schema.outputs_by_letter:
+            near = did_you_mean(letter, schema.outputs_by_letter)
+            raise SchemaError(f"{schema.type} has no output {letter!r}, so no formula of it", hint=near)
+        _check_text(schema, letter, text, {*known, *scalars})
+
+
+def _check_text(schema: OpSchema, of: str, text: str, known: Collection[str]) -> None:
+    try:
+        parsed = Expression.parse(text)
+    except ArgumentError as error:
+        raise SchemaError(f"{schema.type}: formula of {of}: {error.message}", hint=error.hint) from None
+    strange = [name for name in parsed.names if name not in known]
+    strange += [node.head for node in parsed.nodes() if node.head in TYPED]
+    if strange:
+        raise strange_letters(f"{schema.type}: formula {text!r} of {of} names", strange, known)
 
 
 def formulas_of(op: OpView, like: OpSchema | None = None) -> dict[str, Expression]:

@@ -49,7 +49,9 @@ from numpy.typing import NDArray
 
 from tazza.device import Context, Generator
 from tazza.errors import KernelError, OutOfMemoryError, SchemaError, TazzaError
+from tazza.operator.declaring import declaring
 from tazza.operator.index import ANY, load_kernel
+from tazza.operator.mistake import check_dimensions, strange_letters
 from tazza.operator.schema import OpSchema, Spec, gather
 from tazza.operator.view import OpView
 from tazza.registry import Registry
@@ -57,7 +59,7 @@ from tazza.runtime.fork import PROCESS
 from tazza.runtime.native import call_native
 from tazza.tensor import ROW_MAJOR, Allocation, DataType, Layout, Opaque, Tensor, TensorSpec
 from tazza.tensor.offer import Offer, Unsupported
-from tazza.tensor.place import CPU_KIND
+from tazza.tensor.place import CPU_KIND, PLACE_KINDS
 
 if TYPE_CHECKING:
     from tazza.operator.operator import Operator
@@ -423,12 +425,39 @@ def _letters(schema: OpSchema) -> set[str]:
 
 def _parameters(schema: OpSchema, function: Callable[..., Any], also: tuple[str, ...]) -> tuple[str, ...]:
     names = tuple(name for name in inspect.signature(function).parameters if name != "self")
-    strange = set(names) - _letters(schema) - set(also)
+    known = _letters(schema) | set(also)
+    strange = [name for name in names if name not in known]
     if strange:
-        raise SchemaError(
-            f"kernel of {schema.type} has parameters that the schema does not know: {', '.join(sorted(strange))}"
+        raise strange_letters(
+            f"kernel of {schema.type} has parameters that the schema does not know", sorted(strange), known
         )
     return names
+
+
+def _register(made: Kernel, schema: OpSchema, function: Any, priority: int) -> None:
+    """Register a kernel of an engine that is there, for a kind of device that it serves.
+
+    Raises:
+        SchemaError: nobody declares the engine, it is for other devices, or shapes of outputs follow from nothing.
+        DuplicateError: it has such a kernel.
+    """
+    from tazza.operator.engine import ENGINES  # which asks what kernels there are
+
+    check_dimensions(schema)
+    engine = ENGINES.get(made.engine)
+    if engine is None:
+        raise SchemaError(
+            f"kernel of {made.type}: there is no engine {made.engine!r}",
+            hint=f"{ENGINES.near(made.engine)} A new one is declared by engine({made.engine!r}, ...) first",
+        )
+    if not engine.serves(made.device) or made.device not in engine.devices | PLACE_KINDS:
+        kinds = ", ".join(sorted(engine.devices))
+        raise SchemaError(
+            f"kernel of {made.type}: engine {made.engine!r} is for {kinds}, not for {made.device!r}",
+            hint="engine(..., device=...) says which kinds of devices it serves",
+        )
+    key = (made.type, made.device, made.engine)
+    KERNELS.register(key, made, help=f"{function.__module__}.{function.__qualname__}", priority=priority)
 
 
 def kernel(
@@ -445,7 +474,8 @@ def kernel(
     """
 
     def decorate(function: F) -> F:
-        parameters = _parameters(schema, function, ("op", "random", "quantization"))
+        with declaring():
+            parameters = _parameters(schema, function, ("op", "random", "quantization"))
         dynamic = frozenset(spec.name for spec in schema.outputs if spec.dynamic)
 
         def prepare(
@@ -472,12 +502,8 @@ def kernel(
             module=function.__module__,
             batch_invariant=batch_invariant,
         )
-        KERNELS.register(
-            (schema.type, device, engine),
-            found,
-            help=f"{function.__module__}.{function.__qualname__}",
-            priority=priority,
-        )
+        with declaring():
+            _register(found, schema, function, priority)
         return function
 
     return decorate
@@ -533,9 +559,8 @@ def launcher(
             module=prepare.__module__,
             batch_invariant=batch_invariant,
         )
-        KERNELS.register(
-            (schema.type, device, engine), found, help=f"{prepare.__module__}.{prepare.__qualname__}", priority=priority
-        )
+        with declaring():
+            _register(found, schema, prepare, priority)
         return prepare
 
     return decorate
@@ -555,7 +580,8 @@ def host_kernel(
 
     def decorate(target: F) -> F:
         runner = cast("Callable[..., Any]", getattr(target, "run", target))
-        parameters = _parameters(schema, runner, ("op", "operator", "workspace", "random"))
+        with declaring():
+            parameters = _parameters(schema, runner, ("op", "operator", "workspace", "random"))
 
         def make(operator: Operator) -> HostCall:
             values = {"op": operator.op, "operator": operator, "workspace": operator.workspace, **operator.blobs}
@@ -578,9 +604,8 @@ def host_kernel(
             return HostCall(call, close, cancel, nets, calls_others or nets is not None)
 
         found = Kernel(schema.type, device, engine, host=make, function=runner, module=target.__module__)
-        KERNELS.register(
-            (schema.type, device, engine), found, help=f"{target.__module__}.{target.__qualname__}", priority=priority
-        )
+        with declaring():
+            _register(found, schema, target, priority)
         return target
 
     return decorate

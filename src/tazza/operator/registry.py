@@ -6,9 +6,10 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
-from tazza.errors import UnknownOperatorError
+from tazza.errors import DuplicateError, SchemaError, UnknownOperatorError
 from tazza.operator.argument import ArgSpec
 from tazza.operator.arity import Relation
+from tazza.operator.declaring import declared_at, declaring
 from tazza.operator.gradient import NoGradient
 from tazza.operator.in_place import InPlace
 from tazza.operator.index import index, load_operator
@@ -73,29 +74,50 @@ def schema(
     Raises:
         SchemaError: something names a letter that is none of the schema's, or that cannot be what is said of it.
     """
-    made = OpSchema(
-        type,
-        inspect.cleandoc(doc),
-        inputs=inputs,
-        outputs=outputs,
-        args=args,
-        in_place=in_place,
-        must_in_place=must_in_place,
-        no_gradient=no_gradient,
-        relations=relations,
-        ineffective=ineffective,
-        open_args=open_args,
-        effects=effects,
-        private=private,
-        inputs_can_cross_devices=inputs_can_cross_devices,
-        binds_nets=binds_nets,
-        lists_anything=lists_anything,
-        source=source,
-        example=inspect.cleandoc(example),
-        module=sys._getframe(1).f_globals["__name__"],  # pyright: ignore[reportPrivateUsage] -- the index needs the family file
-    )
-    SCHEMAS.register(type, made, help=made.doc.splitlines()[0], priority=priority)
+    module = sys._getframe(1).f_globals["__name__"]  # pyright: ignore[reportPrivateUsage] -- the index needs the family file
+    with declaring():
+        made = OpSchema(
+            type,
+            inspect.cleandoc(doc),
+            inputs=inputs,
+            outputs=outputs,
+            args=args,
+            in_place=in_place,
+            must_in_place=must_in_place,
+            no_gradient=no_gradient,
+            relations=relations,
+            ineffective=ineffective,
+            open_args=open_args,
+            effects=effects,
+            private=private,
+            inputs_can_cross_devices=inputs_can_cross_devices,
+            binds_nets=binds_nets,
+            lists_anything=lists_anything,
+            source=source,
+            example=inspect.cleandoc(example),
+            module=module,
+        )
+        made.declared_at = declared_at()
+        _check_type(type, priority)
+        SCHEMAS.register(type, made, help=made.doc.splitlines()[0] if made.doc else "", priority=priority)
     return made
+
+
+def _check_type(type: str, priority: int) -> None:
+    """Check that an operator type is a name that nobody has taken, with this priority.
+
+    Raises:
+        SchemaError: it is empty, or has blanks in it.
+        DuplicateError: somebody has.
+    """
+    if not type or any(letter.isspace() for letter in type):
+        raise SchemaError(f"{type!r} is no operator type", hint="a name without blanks, such as LeakyRelu")
+    old = SCHEMAS.entry(type)
+    if old is not None and old.priority == priority:
+        raise DuplicateError(
+            f"operator {type!r} is declared already, in {old.value.declared_at}",
+            hint="take another name; a declaration of higher priority replaces it",
+        )
 
 
 def find_schema(type: str) -> OpSchema:

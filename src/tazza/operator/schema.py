@@ -40,6 +40,7 @@ from tazza.operator.expression import Formulas
 from tazza.operator.gradient import GradientMaker, GradientRule, NoGradient
 from tazza.operator.in_place import InPlace, check_in_place, places_of
 from tazza.operator.letter import TENSOR, BlobSpec, way_from
+from tazza.operator.mistake import arguments_by_name, check_parameters, unknown_arguments
 from tazza.operator.pattern import Bindings, Dims, fill, match
 from tazza.operator.view import OpView, ValueOf
 from tazza.proto import Argument, OperatorDef
@@ -76,6 +77,8 @@ class Rules:
 class OpSchema:
     """All that is true of an operator type on any device. Made by `schema`; completed by its decorators."""
 
+    declared_at: str = ""
+    """File and line."""
     touches_rule: Callable[[OpView], Touched] | None = None
     one_of: OneOf | None = None
     commuting: str | None = None
@@ -134,7 +137,7 @@ class OpSchema:
         self.doc = doc
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
-        self.args = {spec.name: spec for spec in args}
+        self.args = arguments_by_name(type, tuple(args))
         self._defaults = {name: spec.default for name, spec in self.args.items()}
         self._required = tuple(name for name, spec in self.args.items() if spec.required)
         self.in_place = places_of(in_place, self.outputs)
@@ -169,11 +172,13 @@ class OpSchema:
 
         Absent optional inputs are None, variadic ones a tuple. Dimensions may be None (unknown).
         """
+        check_parameters(self, function, "infer", self.inputs_by_letter)
         self._infer = function
         return function
 
     def cost(self, function: F) -> F:
         """Add cost inference: `function(op, <input and output letters>)` -> Cost; only called with known shapes."""
+        check_parameters(self, function, "cost", (*self.inputs_by_letter, *self.outputs_by_letter))
         self._cost = function
         return function
 
@@ -405,10 +410,7 @@ class OpSchema:
             ArgumentError: as `view` does.
         """
         if strict and (unknown := self.unknown_arguments(definition)):
-            known = ", ".join(sorted(self.args)) if self.args else "none"
-            raise ArgumentError(
-                f"{self.type} has no argument {', '.join(map(repr, unknown))}", hint=f"its arguments: {known}"
-            )
+            raise unknown_arguments(self.type, unknown, self.args)
         self._input_row.check(self.type, len(definition.input))
         self._output_row.check(self.type, len(definition.output))
         given = {argument.name: argument for argument in reversed(definition.arg)}  # the first of a name counts
@@ -587,8 +589,7 @@ class OpSchema:
         if dtypes is None or len(dtypes) != 1 or (declared.dims is None and not declared.dynamic):
             message = f"{self.type}: dtype and shape of {declared.name} do not follow from the schema"
             raise SchemaError(message, hint="add @infer")
-        (dtype,) = dtypes
-        return TensorSpec(None if declared.dims is None else fill(declared.dims, bindings), dtype)
+        return TensorSpec(None if declared.dims is None else fill(declared.dims, bindings), next(iter(dtypes)))
 
 
 def logical(spec: Spec | None) -> Spec | None:

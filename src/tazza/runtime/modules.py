@@ -18,7 +18,7 @@ import threading
 import zlib
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,9 +28,12 @@ from tazza.registry import Registry
 from tazza.runtime import flags, init, native
 from tazza.runtime.files import kind_of, resolved, shown
 from tazza.runtime.fork import freed_in_child
+from tazza.runtime.near_names import did_you_mean
 from tazza.runtime.scope_guard import scope_guard
 
 GROUP = "tazza.modules"
+CALLER = "load_module"
+"""Who named a module that a program loads by itself."""
 SHARED_OBJECT = re.compile(r"\.(so(\.\d+)*|dylib|dll)$")
 
 
@@ -40,13 +43,28 @@ class Module:
 
     `kind` is python or native. `registered` tells what appeared in watched registries as it was loaded, in lines such
     as "native kernel ('Relu', 'mine')"; parts of tazza that the module was the first to import count as well, and
-    nothing is there if the module had been imported before.
+    nothing is there if the module had been imported before. `source` is who named it.
     """
 
     name: str
     kind: str
     path: str | None
     registered: tuple[str, ...]
+    source: str = CALLER
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A module that an installed package names: by which name, what it is called in Python, and of which package."""
+
+    name: str
+    module: str
+    package: str
+
+    @property
+    def source(self) -> str:
+        """Who names it, in words."""
+        return f"entry point {self.name} of {self.package}"
 
 
 WATCHED: Registry[str, Registry[Any, Any]] = Registry("watched registry")
@@ -68,8 +86,10 @@ for _registry in (flags.FLAGS, init.EARLY_FUNCTIONS, init.FUNCTIONS, native.NATI
     watch(_registry)
 
 
-def load_module(name_or_path: str | os.PathLike[str]) -> Module:
+def load_module(name_or_path: str | os.PathLike[str], *, source: str = CALLER) -> Module:
     """Load a module and return its description; one that is loaded already is returned as it is.
+
+    `source` says, for those who list modules, who named it.
 
     A path is what has a folder in it or ends in .py, .so, .dylib, .dll; other names are sought among the entry points
     of the group `tazza.modules` first, then as dotted names of Python modules.
@@ -88,7 +108,7 @@ def load_module(name_or_path: str | os.PathLike[str]) -> Module:
     with _lock:
         found = MODULES.get(key)
         if found is None:
-            found = load()
+            found = replace(load(), source=source)
             MODULES.register(key, found)
         return found
 
@@ -176,7 +196,7 @@ def _load_python_file(path: Path) -> Module:
 def _load_python(name: str) -> Module:
     if not all(part.isidentifier() for part in name.split(".")):
         raise InitError(
-            f"{name!r} is no path, no entry point of {GROUP} and no dotted name of a module", hint=_installed()
+            f"{name!r} is no path, no entry point of {GROUP} and no dotted name of a module", hint=_installed(name)
         )
     with _watching() as registered, _telling(name):
         module = importlib.import_module(name)
@@ -201,19 +221,31 @@ def _telling(name: str) -> Generator[None]:
         yield
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise InitError(f"there is no module {name!r}: {error}", hint=_installed()) from error
+            raise InitError(f"there is no module {name!r}: {error}", hint=_installed(name)) from error
         raise InitError(f"module {name} needs a module that is not installed: {error}") from error
     except (Exception, SystemExit) as error:
         raise InitError(f"module {name} failed as it was imported: {type(error).__name__}: {error}") from error
 
 
-def _entry_points() -> dict[str, str]:
-    """Return the names that installed packages give to their modules for tazza, with the dotted names of those."""
+def installed_modules() -> list[Installed]:
+    """Return what installed packages name for tazza, by name; nothing of it is imported."""
     from importlib.metadata import entry_points  # here, since it takes longer to import than all of this floor
 
-    return {point.name: point.module for point in entry_points(group=GROUP)}
+    found = [
+        Installed(point.name, point.module, "an unknown package" if of is None else f"{of.name} {of.version}")
+        for point in entry_points(group=GROUP)
+        for of in (point.dist,)
+    ]
+    return sorted(found, key=lambda one: one.name)
 
 
-def _installed() -> str:
-    names = sorted(_entry_points())
+def _entry_points() -> dict[str, str]:
+    return {one.name: one.module for one in installed_modules()}
+
+
+def _installed(name: str) -> str:
+    names = list(_entry_points())
+    near = did_you_mean(name, names)
+    if near is not None:
+        return near
     return f"installed modules: {', '.join(names)}" if names else "no installed package names a module for tazza"

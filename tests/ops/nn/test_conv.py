@@ -14,9 +14,9 @@ from tazza.errors import ArgumentError, ShapeError
 from tazza.graph import backward_pass
 from tazza.operator import OpView, gradient_for_op, operator_def, run_op
 from tazza.proto import OperatorDef
+from tazza.testing import gradient
 from tazza.workspace import Workspace
-from tests import check
-from tests.check import Case, assert_close, check_op, engines_of, on_all_engines, run
+from tests.check import Case, assert_close, check_gradient, check_op, engines_of, on_all_engines, run
 
 Array = NDArray[Any]
 
@@ -231,10 +231,10 @@ def test_a_wrong_gradient_of_the_bias_is_noticed(case: Case, monkeypatch: pytest
         assert isinstance(db, str)
         return [*emitted, operator_def("Scale", [db], [db], scale=1.001)], gradients
 
-    monkeypatch.setattr(check, "gradient_for_op", wrong)
+    monkeypatch.setattr(gradient, "gradient_for_op", wrong)
     for engine in engines_of(case.type):
         with pytest.raises(AssertionError, match="input 2"):
-            check.check_gradient(case, engine)
+            check_gradient(case, engine)
 
 
 SIZES = [

@@ -11,9 +11,9 @@ from tazza.errors import ArgumentError
 from tazza.operator import operator_def
 from tazza.proto import NetDef
 from tazza.tensor import Int8Tensor
+from tazza.testing.value import assert_near
 from tazza.workspace import Workspace
 from tests.check import Case, check_op, on_all_engines, run
-from tests.int8 import assert_near
 from tests.ops.quantized.numbers import octets, quantized, real
 
 X = octets(2, 3, 5)

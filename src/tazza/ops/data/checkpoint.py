@@ -12,7 +12,6 @@ import shutil
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +35,7 @@ from tazza.operator import (
 )
 from tazza.ops.data.db import READER
 from tazza.runtime.files import resolved, shown, temporary_beside
+from tazza.runtime.near_names import did_you_mean
 from tazza.tensor import Blob, DataType
 from tazza.tensor.serialization import BlobAssembler, blob_name_of_key, serialize_blob
 
@@ -442,10 +442,10 @@ class Stored:
         """
         missing = [name for name in needed if name not in self.blobs]
         if missing:
-            near = get_close_matches(missing[0], self._others, n=3)
+            near = did_you_mean(missing[0], self._others, show=repr)
             raise NotFoundError(
                 f"{', '.join(self._places)} has no blob {', '.join(map(repr, missing))}",
-                hint=f"did you mean {' or '.join(map(repr, near))}?" if near else "allow_incomplete leaves them out",
+                hint="allow_incomplete leaves them out" if near is None else near,
             )
         for name, found in self.blobs.items():
             if not found.assembler.complete:

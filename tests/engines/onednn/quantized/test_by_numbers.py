@@ -11,8 +11,8 @@ from tazza.engines.onednn.library import unavailable
 from tazza.operator import operator_def
 from tazza.proto import NetDef
 from tazza.tensor import Int8Tensor
+from tazza.testing.value import assert_near
 from tazza.workspace import Workspace
-from tests.int8 import assert_near
 from tests.ops.quantized.numbers import by_channel, octets, whole
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
