@@ -30,6 +30,8 @@ NOT_RUN = {
     "make changed-types": "a part of `make check`",
     "make fast": "a part of `make check`",
     "make format": "a part of `make check` looks for what it would change",
+    "make docs": "`tests/docs/test_site.py` builds the site",
+    "python -m http.server --directory out/site/html": "serves until it is stopped",
     "make documents": "runs this",
     "make proto": "fetches a compiler of messages",
     "python -m tools.run_conformance": "needs the tests of Caffe2",
