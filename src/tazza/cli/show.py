@@ -11,7 +11,7 @@ from rich.table import Table
 
 from tazza.cli.console import make_console, print_text
 from tazza.cli.model_files import Described, Loading, describe, find_model
-from tazza.errors import ArgumentError
+from tazza.errors import ArgumentError, DTypeError
 from tazza.graph.inference import OperatorSpecs, infer_net
 from tazza.interop.chosen_inputs import check_inputs
 from tazza.nets.explanation import INDENT
@@ -76,13 +76,13 @@ def read_shape(text: str) -> tuple[str, Spec]:
     """Read `name=1,28,28` or `name:uint8=1,28,28`."""
     blob, _, extents = text.partition("=")
     name, _, label = blob.partition(":")
-    known = {dtype.label: dtype for dtype in DataType}
     try:
         dims = tuple(int(extent) for extent in extents.split(",") if extent.strip())
-        return name, TensorSpec(dims, known[label if label else DataType.FLOAT.label])
-    except (ValueError, KeyError) as error:
+        return name, TensorSpec(dims, DataType.of(label if label else DataType.FLOAT))
+    except (ValueError, DTypeError) as error:
+        known = ", ".join(dtype.label for dtype in DataType)
         raise ArgumentError(
-            f"--shape {text!r} is not NAME=EXTENT,EXTENT... or NAME:TYPE=...", hint=f"types: {', '.join(known)}"
+            f"--shape {text!r} is not NAME=EXTENT,EXTENT... or NAME:TYPE=...", hint=f"types: {known}"
         ) from error
 
 
