@@ -16,7 +16,7 @@ SPREAD := $(if $(filter 1,$(WORKERS)),,--numprocesses $(WORKERS) --dist workstea
 # Compiled modules and tests are kept between runs: collecting the tests is three times as fast then.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv train test test-gpu fuzz-gpu soak records judge fuzz check types changed-types fast format index engines proto walk tutorial bench bench-tensor bench-nets bench-ops bench-gpu profile documents array-api test-oldest
+.PHONY: help venv train test test-gpu fuzz-gpu soak records judge fuzz check types changed-types fast format index engines proto walk tutorial bench bench-tensor bench-nets bench-ops bench-gpu profile docs documents array-api test-oldest
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST)
@@ -114,6 +114,9 @@ bench-gpu: venv  ## Time operators on a CUDA device beside PyTorch's; without a 
 
 profile: venv  ## Profile GoogLeNet for docs/profile and draw its pictures anew
 	$(BIN)/python -m tools.draw_profile
+
+docs: venv  ## Build the site in out/site/html: all pages, references made from the code, search; half a minute of a processor
+	$(BIN)/python -m tools.site.build
 
 documents: venv  ## Run every command that a document shows, those that take long too, at a small size: some twenty minutes
 	$(BIN)/pytest --quiet --documents tests/docs/test_commands.py

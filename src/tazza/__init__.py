@@ -9,12 +9,14 @@ array([0., 2.], dtype=float32)
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
 from tazza import errors
 from tazza.runtime.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from tazza import array, random
     from tazza.device import device_option, device_scope
     from tazza.fitting import Fitted, fit
     from tazza.interop import Predictor, export_nets, load, save_nets, save_predictor
@@ -37,6 +39,7 @@ __all__ = [
     "Predictor",
     "Tensor",
     "Workspace",
+    "array",
     "device_option",
     "device_scope",
     "errors",
@@ -45,6 +48,7 @@ __all__ = [
     "global_init",
     "load",
     "name_scope",
+    "random",
     "read_message",
     "run_op",
     "save_nets",
@@ -52,6 +56,9 @@ __all__ = [
     "sgd",
     "write_message",
 ]
+
+_MODULES = frozenset({"array", "random"})
+"""Modules that are imported when they are first asked for."""
 
 _lent, _names = lazy_names(
     __name__,
@@ -71,6 +78,8 @@ _lent, _names = lazy_names(
 
 def __getattr__(name: str) -> object:
     """Return a name that is not there yet; to find the version out takes longer than the import."""
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
     if name != "__version__":
         return _lent(name)
     globals()[name] = version = _version()
@@ -78,7 +87,7 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*_names(), "__version__"})
+    return sorted({*_names(), *_MODULES, "__version__"})
 
 
 def _version() -> str:

@@ -263,7 +263,7 @@ def test_doctor_lists_caches(run: Run) -> None:
     assert result.exit_code == 0, result.stderr
     lines = result.output.splitlines()
     for one in statistics():
-        assert any(line.strip().startswith(one.name) and str(one.bound) in line.split() for line in lines), one.name
+        assert any(line.strip().startswith(one.name) and f"{one.bound:,}" in line.split() for line in lines), one.name
 
 
 def test_flags_of_the_process(run: Run) -> None:

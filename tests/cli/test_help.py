@@ -19,15 +19,16 @@ from tests.cli.conftest import Run
 TOLD = re.compile(r"\[default: ([^\]]+)\]")
 
 
-def _leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the words of each command, and the command."""
     for name, below in getattr(command, "commands", {}).items():
         if hasattr(below, "commands"):
-            yield from _leaves(below, (*path, name))
+            yield from leaves(below, (*path, name))
         else:
             yield (*path, name), below
 
 
-COMMANDS = {" ".join(path): command for path, command in _leaves(typer.main.get_command(app))}
+COMMANDS = {" ".join(path): command for path, command in leaves(typer.main.get_command(app))}
 
 
 def options(name: str) -> list[Any]:

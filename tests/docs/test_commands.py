@@ -16,10 +16,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 
+from tazza.cli.app import app
 from tazza.interop import save_nets, save_predictor
 from tazza.models import Model
 from tazza.workspace import Workspace
+from tests.cli.test_help import leaves
 from tests.db.test_idx import idx_bytes
 from tests.docs.commands import COLUMNS, PAGES, ROOT, Copy, commands
 
@@ -31,6 +34,8 @@ NOT_RUN = {
     "make changed-types": "a part of `make check`",
     "make fast": "a part of `make check`",
     "make format": "a part of `make check` looks for what it would change",
+    "make docs": "`tests/docs/test_site.py` builds the site",
+    "python -m http.server --directory out/site/html": "serves until it is stopped",
     "make documents": "runs this",
     "make proto": "fetches a compiler of messages",
     "python -m tools.run_conformance": "needs the tests of Caffe2",
@@ -165,9 +170,19 @@ def wrong_with(command: str, copy: Copy) -> Iterator[str]:
         return
     if len(shown.widest) > COLUMNS:
         yield f"{run}: a line of {len(shown.widest)} columns: {shown.widest!r}"
+    if "…" in shown.text:
+        yield f"{run}: a cell is cut\n{shown.text}"
     told = "" if set(command.split()) & set(ONCE) else copy.cut(run)
     if told:
         yield f"{run} | head: {told}"
+
+
+def test_every_command_is_shown_somewhere() -> None:
+    """So that all are run at the width of a terminal, with lines that fit and cells that are not cut."""
+    shown = {command.partition("tazza ")[2] for listed in ALL.values() for command in listed if "tazza " in command}
+    shown |= {f"train program {rest[6:]}" for rest in shown if rest.startswith("train ") and ".py" in rest}
+    every = [" ".join(path) for path, _ in leaves(typer.main.get_command(app))]
+    assert [name for name in every if not any(rest.startswith(name) for rest in shown)] == []
 
 
 @pytest.mark.slow

@@ -38,6 +38,7 @@ FLOORS = [
     ["db"],
     ["images"],
     ["device"],
+    ["random"],
     ["operator"],
     ["ops"],
     ["codegen"],

@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tazza.errors import ArgumentError
+from tazza.errors import ArgumentError, DTypeError
+from tazza.models import Net
 from tazza.operator import arg, find_argument, make_argument, operator_def, run_op, stored_fields
+from tazza.operator.registry import SCHEMAS
 from tazza.proto import NetDef, OperatorDef, TensorProto
+from tazza.tensor import DataType
 
 
 @pytest.mark.parametrize(
@@ -20,6 +23,10 @@ from tazza.proto import NetDef, OperatorDef, TensorProto
         (np.int64(7), "i", 7),
         (0.5, "f", 0.5),
         (np.float32(0.5), "f", 0.5),
+        (np.float32, "i", 1),
+        (np.dtype("int8"), "i", 7),
+        (float, "i", 13),
+        (DataType.BOOL, "i", 5),
         ("text", "s", b"text"),
         (b"\xff", "s", b"\xff"),
         ((1, 2), "ints", [1, 2]),
@@ -82,3 +89,31 @@ def test_of_several_arguments_of_one_name_the_first_counts() -> None:
     found = find_argument(definition, "a")
     assert found is not None
     assert found.i == 1
+
+
+NAMES = [("int32", 2), ("float32", 1), ("float", 1), ("FLOAT", 1), ("double", 13), ("bool", 5)]
+"""What people call element types, and the numbers of these."""
+
+
+@pytest.mark.parametrize(("name", "number"), NAMES)
+def test_names_of_element_types_are_stored_as_numbers(name: str, number: int) -> None:
+    net = Net("n")
+    net.add("Cast", ["x"], ["y"], to=name)
+    net.add("CreateMap", [], ["m"], key_dtype="int64", value_dtype="int32")
+    assert [argument.i for op in net.proto.op for argument in op.arg] == [number, 10, 2]
+
+
+def test_every_argument_that_names_a_type_takes_names() -> None:
+    taken = {name for type in SCHEMAS for name, spec in SCHEMAS[type].args.items() if spec.takes_type}
+    assert taken == {"dtype", "from_type", "key_dtype", "to", "value_dtype"}
+    made = run_op("ConstantFill", shape=[2], dtype="float64", value=1.5)
+    assert DataType.of(made) is DataType.DOUBLE
+
+
+def test_a_type_that_the_format_lacks() -> None:
+    with pytest.raises(DTypeError, match="bfloat16 has no number"):
+        run_op("ConstantFill", shape=[2], dtype="bfloat16")
+    with pytest.raises(DTypeError, match="'floaty' is not an element type"):
+        run_op("ConstantFill", shape=[2], dtype="floaty")
+    with pytest.raises(ArgumentError, match="to = 'floaty' is no element type"):
+        run_op("Cast", 1.0, to="floaty")

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+import tazza.array as ta
+from tazza.cli.show import read_shape
 from tazza.errors import DTypeError
 from tazza.proto.caffe2_pb2 import TensorProto
+from tazza.tensor import Tensor, TensorSpec
 from tazza.tensor.dtype import DataType
 
 
@@ -75,3 +80,51 @@ def test_ml_dtypes_is_loaded_on_demand_only() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "True"]
+
+
+NAMED: list[tuple[Any, DataType]] = [
+    *((dtype.label, dtype) for dtype in DataType),
+    *((dtype.numpy, dtype) for dtype in DataType),
+    *((dtype, dtype) for dtype in DataType),
+    (np.float32, DataType.FLOAT),
+    (float, DataType.DOUBLE),
+    (int, DataType.INT64),
+    (bool, DataType.BOOL),
+    (bytes, DataType.STRING),
+    ("half", DataType.FLOAT16),
+]
+TAKING: dict[str, Callable[[Any], Any]] = {
+    "of": DataType.of,
+    "spec": lambda name: TensorSpec((2,), name).dtype,
+    "tensor": lambda name: Tensor((2,), name).dtype,
+    "resized": lambda name: _resized(name).dtype,
+    "zeros": lambda name: ta.zeros((2,), dtype=name).dtype,
+    "empty_like": lambda name: ta.empty_like(ta.ones(2), dtype=name).dtype,
+    "command": lambda name: _of_command(DataType.of(name).label),
+}
+
+
+def _of_command(name: str) -> DataType:
+    _, spec = read_shape(f"x:{name}=2")
+    assert isinstance(spec, TensorSpec)
+    return spec.dtype
+
+
+def _resized(name: Any) -> Tensor:
+    tensor = Tensor((1,), DataType.INT16)
+    tensor.resize((2,), name)
+    return tensor
+
+
+@pytest.mark.parametrize("taking", TAKING)
+def test_whatever_takes_a_type_takes_what_people_call_it(taking: str) -> None:
+    found = [(name, TAKING[taking](name)) for name, _ in NAMED]
+    assert found == NAMED
+
+
+def test_numbers_are_converted_to_what_people_call_a_type() -> None:
+    x = ta.asarray([1.0, 2.0])
+    for name, dtype in NAMED:
+        if dtype is not DataType.STRING:
+            assert x.astype(name).dtype is ta.lazy(x).cast(name).dtype is dtype
+            assert ta.asarray([1, 0], dtype=name).dtype is dtype

@@ -127,6 +127,7 @@ from tazza.array import matrix as matrix
 from tazza.array.matrix import row_sums as row_sums
 from tazza.array.matrix import set_elements as set_elements
 from tazza.array.matrix import strided_batched_gemm as strided_batched_gemm
+from tazza.array import methods as methods
 from tazza.array.product import PRODUCTS as PRODUCTS
 from tazza.array import product as product
 from tazza.array.quantized import INTEGER_PRODUCTS as INTEGER_PRODUCTS

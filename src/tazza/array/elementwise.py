@@ -312,6 +312,7 @@ def ceil(x: Given, /) -> Result:
 def clip(x: Lazy, /, min: Given | None = None, max: Given | None = None) -> Lazy: ...
 @overload
 def clip(x: Operand, /, min: Operand | None = None, max: Operand | None = None) -> Tensor: ...
+@attached
 def clip(x: Given, /, min: Given | None = None, max: Given | None = None) -> Result:
     """Return x brought between `min` and `max`, each of which may be missing; the element type of x stays.
 

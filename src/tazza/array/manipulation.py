@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from tazza.array.views import broadcast_to, expand_dims, flatten
 from tazza.errors import ArgumentError, DTypeError, ShapeError
+from tazza.tensor.attached import attached
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
 from tazza.tensor.promotion import result_type
@@ -91,6 +92,7 @@ def roll(x: Tensor, /, shift: int | Sequence[int], *, axis: int | Sequence[int] 
     return _copied(np.roll(x.plain(), cast("Any", shift), cast("Any", _checked(x, axis))))
 
 
+@attached
 def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> Tensor:
     """Return each element (or part along `axis`) several times in a row; `axis=None` flattens first.
 

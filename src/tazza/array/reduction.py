@@ -93,6 +93,7 @@ def all(x: Tensor, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return lazy(x).all(axis, keepdims=keepdims).evaluate()
 
 
+@attached
 def var(x: Tensor, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """Return sum((x - mean(x))**2) / (n - correction) of the n elements, computed in float64 in two passes.
 
@@ -108,6 +109,7 @@ def var(x: Tensor, /, *, axis: Axis = None, correction: float = 0.0, keepdims: b
     return result.cast(x.dtype if x.dtype.is_float else FLOAT).evaluate()
 
 
+@attached
 def std(x: Tensor, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """Return the square root of `var`."""
     from tazza.array.elementwise import sqrt

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tazza.errors import ArgumentError, BoundsError, DTypeError, ShapeError
+from tazza.tensor.attached import attached
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
 from tazza.tensor.promotion import kind_of
@@ -39,6 +40,7 @@ __all__ = [
 # -- searching ---------------------------------------------------------------------------------------------------------
 
 
+@attached
 def argmax(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Return the index of the first greatest element (of a NaN, if there is one); `axis=None` as if flattened.
 
@@ -48,6 +50,7 @@ def argmax(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> 
     return _extreme(np.argmax, x, axis, keepdims)
 
 
+@attached
 def argmin(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Return the index of the first least element; see `argmax`."""
     return _extreme(np.argmin, x, axis, keepdims)
@@ -62,6 +65,7 @@ def _extreme(choose: Callable[..., Any], x: Tensor, axis: int | None, keepdims: 
     return Tensor.from_numpy(np.asarray(choose(x.plain(), along, keepdims=keepdims), np.int64))
 
 
+@attached
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     """Return the indices of the elements that are not zero, in row-major order: one tensor an axis.
 
@@ -153,6 +157,7 @@ def _taken(
 # -- sorting -----------------------------------------------------------------------------------------------------------
 
 
+@attached
 def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """Return the elements in ascending or descending order along `axis`."""
     along = x.shape.canonical_axis(axis)
@@ -163,6 +168,7 @@ def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool
     return result
 
 
+@attached
 def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """Return the indices along `axis` that sort; equal elements stay in their order, in descending order too."""
     along = x.shape.canonical_axis(axis)

@@ -415,6 +415,7 @@ def expand_dims(x: Tensor, /, axis: int | Sequence[int] = 0) -> Tensor:
     return over_window(x, window.index([None if k in new else slice(None) for k in range(rank)]))
 
 
+@attached
 def squeeze(x: Tensor, /, axis: int | Sequence[int]) -> Tensor:
     """Return a view without these axes of extent 1.
 
@@ -439,6 +440,7 @@ def broadcast_to(x: Tensor, /, shape: Iterable[SupportsIndex]) -> Tensor:
     return over_window(x, window.broadcast(Dim(shape)))
 
 
+@attached
 def diagonal(x: Tensor, /, *, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Tensor:
     """Return a view of the diagonals over two axes, as a new last axis; `offset` > 0 lies above the main one.
 

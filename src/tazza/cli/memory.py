@@ -6,14 +6,24 @@ import importlib
 import pkgutil
 
 from rich.console import Console
-from rich.table import Table
 
 import tazza
-from tazza.cli.console import make_console
+from tazza.cli.console import make_console, print_text
+from tazza.cli.table import Column, Row, print_table
 from tazza.runtime.cache import CacheStatistics, statistics
 from tazza.runtime.native_code import cache_folder
+from tazza.runtime.units import size
 
-COLUMNS = ("cache", "caches", "entries", "at most", "bytes", "at most", "hits", "misses", "evictions")
+COLUMNS = (
+    Column("cache"),
+    Column("entries", number=True),
+    Column("at most", number=True),
+    Column("bytes", number=True),
+    Column("at most", number=True),
+    Column("hits", number=True),
+    Column("misses", number=True),
+    Column("evictions", number=True),
+)
 
 
 def show_memory() -> None:
@@ -23,7 +33,8 @@ def show_memory() -> None:
     _print(console, statistics())
     folder = cache_folder()
     if folder is not None:
-        console.print(f"compiled code on disk: {len(list(folder.glob('*.o')))} functions in {folder}", soft_wrap=True)
+        files = [path.stat().st_size for path in folder.glob("*.o")]
+        print_text(console, f"compiled code on disk: {len(files):,} functions, {size(sum(files))}, in {folder}")
 
 
 def declare_all() -> None:
@@ -33,13 +44,16 @@ def declare_all() -> None:
 
 
 def _print(console: Console, rows: list[CacheStatistics]) -> None:
-    table = Table(box=None)
-    for number, title in enumerate(COLUMNS):
-        table.add_column(title, justify="right" if number else "left", overflow="fold")
-    for one in rows:
-        counted = one.bound_bytes is not None or one.nbytes > 0
-        nbytes = str(one.nbytes) if counted else "-"
-        most = "-" if one.bound_bytes is None else str(one.bound_bytes)
-        counts = map(str, (one.hits, one.misses, one.evictions))
-        table.add_row(one.name, str(one.caches), str(one.held), str(one.bound), nbytes, most, *counts)
-    console.print(table, highlight=False, markup=False)
+    print_table(console, COLUMNS, [Row(_cells(one)) for one in rows])
+
+
+def _cells(one: CacheStatistics) -> tuple[str, ...]:
+    """Return the cells of a cache; of several of one name it says how many there are."""
+    name = one.name if one.caches == 1 else f"{one.name} ({one.caches:,} of them)"
+    counted = one.bound_bytes is not None or one.nbytes > 0
+    nbytes, most = size(one.nbytes) if counted else "", "" if one.bound_bytes is None else size(one.bound_bytes)
+    return (name, *(f"{count:,}" for count in (one.held, one.bound)), nbytes, most, *_counts(one))
+
+
+def _counts(one: CacheStatistics) -> tuple[str, ...]:
+    return tuple(f"{count:,}" for count in (one.hits, one.misses, one.evictions))

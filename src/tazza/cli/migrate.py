@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from tazza.cli.console import make_console, print_text
+from tazza.cli.table import Column, Row, print_table
 from tazza.interop.migration.python2 import Remark
 from tazza.interop.migration.report import Name, Place, Report, report_on
 from tazza.interop.migration.source import find_scripts
 
 NOT_ALL = 1
 """Exit status where a name is not there, or a file is no program."""
+NAMES = (
+    Column("name"),
+    Column("uses", number=True),
+    Column(""),
+    Column("in tazza", below=True),
+    Column("first at", below=True),
+)
+CHANGES = (Column("to change"), Column("to"), Column("lines", number=True), Column("first at", below=True))
+MISSING = "red"
+"""Style of names that are not there."""
 PLACES = 3
 """Places that a table names of a name; JSON has all."""
 
@@ -41,26 +50,21 @@ def migrate(paths: Sequence[Path], *, as_json: bool) -> int:
 
 def _show(console: Console, report: Report) -> None:
     if report.names:
-        console.print(_table(report.names))
+        print_table(console, NAMES, _rows(report.names))
     changes = _changes(report)
     if changes:
-        console.print(_table_of_changes(changes))
+        print_table(console, CHANGES, _rows_of_changes(changes))
     for file in report.files:
         if file.problem:
             print_text(console, file.problem)
     print_text(console, _summary(report))
 
 
-def _table(names: Iterable[Name]) -> Table:
-    table = Table(box=None, header_style="bold")
-    for title in ("name", "uses", "", "in tazza", "first at"):
-        table.add_column(title, overflow="fold", justify="right" if title == "uses" else "left")
+def _rows(names: Iterable[Name]) -> Iterator[Row]:
     for one in names:
         told = one.found.state.value if one.is_there else f"{one.found.state.value}: {one.found.reason}"
-        table.add_row(
-            escape(one.name), str(len(one.places)), escape(told), escape(_own(one)), escape(str(one.places[0]))
-        )
-    return table
+        cells = (one.name, str(len(one.places)), told, _own(one), str(one.places[0]))
+        yield Row(cells, "" if one.is_there else MISSING)
 
 
 def _own(name: Name) -> str:
@@ -82,14 +86,9 @@ def _kind(remark: Remark) -> tuple[bool, str, int]:
     return not remark.python2, remark.what, remark.line
 
 
-def _table_of_changes(changes: dict[tuple[str, str], list[Place]]) -> Table:
-    table = Table(box=None, header_style="bold")
-    for title in ("to change", "to", "lines", "first at"):
-        table.add_column(title, overflow="fold", justify="right" if title == "lines" else "left")
+def _rows_of_changes(changes: dict[tuple[str, str], list[Place]]) -> Iterator[Row]:
     for (what, instead), places in changes.items():
-        shown = ", ".join(map(str, places[:PLACES]))
-        table.add_row(escape(what), escape(instead), str(len(places)), escape(shown))
-    return table
+        yield Row((what, instead, str(len(places)), ", ".join(map(str, places[:PLACES]))))
 
 
 def _summary(report: Report) -> str:

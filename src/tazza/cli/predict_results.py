@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from tazza.cli.console import print_exactly, print_text
+from tazza.cli.table import Column, Row, print_table
 from tazza.errors import ArgumentError, ShapeError
 
+COLUMNS = (Column("image"), Column("class"), Column("score", number=True))
 ROWS_OF_A_TABLE = 600
 """A table is printed when it has so many rows: it lies in memory until then."""
 SUM_NEAR = 1e-2
@@ -160,13 +160,7 @@ class Rows(Results):
         """Print the table so far."""
         if not self._rows:
             return
-        table = Table(box=None, header_style="bold", pad_edge=False)
-        table.add_column("image", overflow="fold", ratio=3)
-        table.add_column("class", overflow="fold", ratio=2)
-        table.add_column("score", justify="right", no_wrap=True)
-        for row in self._rows:
-            table.add_row(*map(escape, row), style=None if row[0] else "dim")
-        self.console.print(table)
+        print_table(self.console, COLUMNS, [Row(row, "" if row[0] else "dim") for row in self._rows])
         self._rows.clear()
 
 

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import numpy as np
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table as RichTable
 
 from tazza.cli.console import make_console, print_text
 from tazza.cli.model_files import Loading, describe, find_model
 from tazza.cli.show import read_shape
+from tazza.cli.table import Column, Row, print_table
 from tazza.errors import ArgumentError, FileError
 from tazza.interop import Predictor
 from tazza.models.zoo import CLASSIFIERS
@@ -32,6 +31,8 @@ from tazza.workspace import Workspace
 
 SEED = 1
 """Of the numbers that inputs are filled with."""
+SLOW = "bold yellow"
+"""Style of rows that take much of the time."""
 STORED = "as stored"
 """Of a shape that the model says itself."""
 LEAST_WORTH = ("sd", "lanes", "GB/s", "copied MB", "min", "waits µs", "late µs", "total ms", "GFLOP/s", "runs")
@@ -93,14 +94,12 @@ def check_target(path: Path | None, request: Request) -> None:
 
 def _print(console: Console, found: Profile, rows: Sequence[Summary], what: str) -> None:
     made = narrowed(found.table(rows, what=what), console.width)
-    table = RichTable(box=None, header_style="bold", pad_edge=False)
-    for column, title in enumerate(made.titles):
-        text = made.is_text(column)
-        table.add_column(escape(title), justify="left" if text else "right", no_wrap=not text, overflow="fold")
-    for cells, row in zip(made.rows, rows, strict=True):
-        table.add_row(*map(escape, cells), style="bold" if what != "lane" and found.is_slow(row) else None)
+    columns = [Column(title, number=not made.is_text(place)) for place, title in enumerate(made.titles)]
+    slow = [what != "lane" and found.is_slow(row) for row in rows]
     console.print()
-    console.print(table)
+    print_table(
+        console, columns, [Row(cells, SLOW if marked else "") for cells, marked in zip(made.rows, slow, strict=True)]
+    )
 
 
 def narrowed(made: Table, width: int) -> Table:

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from tazza.cli.console import make_console, print_text
 from tazza.cli.image_options import ImageWish, choose_preprocessing
 from tazza.cli.model_files import ModelFiles
 from tazza.cli.progress import Counted
+from tazza.cli.table import Column, Row, print_table
 from tazza.cli.train_folder import make_writable, remove_results
 from tazza.errors import FileError
 from tazza.interop import PredictorFile, parameter_fill
@@ -170,10 +169,6 @@ def _print(console: Console, compared: Comparison, top: int) -> None:
     same = "" if compared.agreement is None else f", the same class for {compared.agreement:.2%}"
     told = f"{compared.signal_db:.1f} dB signal to error of the outputs, {compared.examples} images{same}"
     print_text(console, told)
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for number, title in enumerate(COLUMNS):
-        table.add_column(title, justify="left" if number < TEXT_COLUMNS else "right", overflow="fold")
-    for row in rows:
-        table.add_row(*map(escape, row.cells()))
     print_text(console, f"\nlayers that add most noise ({len(rows)} of {len(compared.rows)}):")
-    console.print(table)
+    columns = [Column(title, number=place >= TEXT_COLUMNS) for place, title in enumerate(COLUMNS)]
+    print_table(console, columns, [Row(tuple(row.cells())) for row in rows])

@@ -6,21 +6,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from tazza.cli.console import make_console, print_text
 from tazza.cli.model_files import Described, Loading, describe, find_model
-from tazza.errors import ArgumentError
+from tazza.cli.table import Column, Row, print_table
+from tazza.errors import ArgumentError, DTypeError
 from tazza.graph.inference import OperatorSpecs, infer_net
 from tazza.interop.chosen_inputs import check_inputs
 from tazza.nets.explanation import INDENT
 from tazza.operator import SCHEMAS, Spec, touched_by
 from tazza.operator.nested import all_operators, nested_nets
 from tazza.proto import OperatorDef
+from tazza.runtime.units import operations
 from tazza.tensor import DataType, TensorSpec
 
 UNKNOWN = "(unknown)"
+COLUMNS = (
+    Column("", number=True),
+    Column("operator"),
+    Column("reads"),
+    Column("makes"),
+    Column("shape"),
+    Column("parameters", number=True),
+    Column("operations", number=True),
+)
 
 
 def show_net(
@@ -49,7 +58,7 @@ def show_net(
         return
     rows = infer_net(described.net, {**described.parameters, **described.inputs, **given}, only_declared=True)
     console = make_console()
-    console.print(_table(described, rows))
+    _print(console, described, rows)
     _notes(console, described, rows)
 
 
@@ -76,22 +85,19 @@ def read_shape(text: str) -> tuple[str, Spec]:
     """Read `name=1,28,28` or `name:uint8=1,28,28`."""
     blob, _, extents = text.partition("=")
     name, _, label = blob.partition(":")
-    known = {dtype.label: dtype for dtype in DataType}
     try:
         dims = tuple(int(extent) for extent in extents.split(",") if extent.strip())
-        return name, TensorSpec(dims, known[label if label else DataType.FLOAT.label])
-    except (ValueError, KeyError) as error:
+        return name, TensorSpec(dims, DataType.of(label if label else DataType.FLOAT))
+    except (ValueError, DTypeError) as error:
+        known = ", ".join(dtype.label for dtype in DataType)
         raise ArgumentError(
-            f"--shape {text!r} is not NAME=EXTENT,EXTENT... or NAME:TYPE=...", hint=f"types: {', '.join(known)}"
+            f"--shape {text!r} is not NAME=EXTENT,EXTENT... or NAME:TYPE=...", hint=f"types: {known}"
         ) from error
 
 
-def _table(described: Described, rows: Sequence[OperatorSpecs]) -> Table:
-    table = Table(
-        title=escape(described.net.name), show_footer=True, box=None, header_style="bold", title_justify="left"
-    )
+def _print(console: Console, described: Described, rows: Sequence[OperatorSpecs]) -> None:
     seen: set[str] = set()
-    cells: list[tuple[str, ...]] = []
+    cells: list[Row] = []
     parameters = flops = 0
     for position, row in enumerate(rows):
         new = [name for name in row.definition.input if name in described.parameters and name not in seen]
@@ -100,26 +106,21 @@ def _table(described: Described, rows: Sequence[OperatorSpecs]) -> Table:
         parameters += own
         flops += 0 if row.cost is None else row.cost.flops
         cells.append(
-            (
-                str(position),
-                _type(row),
-                escape(", ".join(name for name in row.definition.input if name not in described.parameters)),
-                escape(", ".join(row.definition.output)),
-                escape("; ".join(_text(spec) for spec in row.outputs)),
-                f"{own:,}" if own else "",
-                "?" if row.cost is None else _mega(row.cost.flops),
+            Row(
+                (
+                    str(position),
+                    _type(row),
+                    ", ".join(name for name in row.definition.input if name not in described.parameters),
+                    ", ".join(row.definition.output),
+                    "; ".join(_text(spec) for spec in row.outputs),
+                    f"{own:,}" if own else "",
+                    "?" if row.cost is None else operations(row.cost.flops),
+                )
             )
         )
-        cells.extend(_within(row.definition))
-    table.add_column("")
-    table.add_column("operator", no_wrap=True)
-    for title in ("reads", "makes", "shape"):
-        table.add_column(title, overflow="fold")
-    table.add_column("parameters", f"{parameters:,}", justify="right")
-    table.add_column("Mflop", _mega(flops), justify="right")
-    for row in cells:
-        table.add_row(*row)
-    return table
+        cells.extend(map(Row, _within(row.definition)))
+    foot = Row(("", "", "", "", "", f"{parameters:,}", operations(flops)), "bold")
+    print_table(console, COLUMNS, cells, title=described.net.name, foot=foot)
 
 
 def _within(definition: OperatorDef, indent: str = INDENT) -> Iterator[tuple[str, ...]]:
@@ -128,9 +129,9 @@ def _within(definition: OperatorDef, indent: str = INDENT) -> Iterator[tuple[str
         known = SCHEMAS.get(op.type) is not None
         yield (
             "",
-            indent + escape(op.type if known else f"{op.type} {UNKNOWN}"),
-            escape(", ".join(op.input)),
-            escape(", ".join(op.output)),
+            indent + (op.type if known else f"{op.type} {UNKNOWN}"),
+            ", ".join(op.input),
+            ", ".join(op.output),
             "",
             "",
             "",
@@ -160,7 +161,7 @@ def _notes(console: Console, described: Described, rows: Sequence[OperatorSpecs]
 
 
 def _type(row: OperatorSpecs) -> str:
-    return escape(row.definition.type if row.declared else f"{row.definition.type} {UNKNOWN}")
+    return row.definition.type if row.declared else f"{row.definition.type} {UNKNOWN}"
 
 
 def _size(spec: Spec) -> int:
@@ -169,7 +170,3 @@ def _size(spec: Spec) -> int:
 
 def _text(spec: Spec | None) -> str:
     return "?" if spec is None else str(spec)
-
-
-def _mega(flops: int) -> str:
-    return f"{flops / 1e6:,.3f}"

@@ -22,6 +22,7 @@ from tazza.operator import Spec, find_argument, make_argument
 from tazza.proto import NetDef
 from tazza.runtime.files import kind_of, make_folder, status_of
 from tazza.runtime.threads import thread_count
+from tazza.runtime.units import size
 from tazza.tensor import DataType, Tensor, TensorSpec
 
 SIDE_BY_SIDE = "async_scheduling"
@@ -55,7 +56,7 @@ def view(request: Request, measuring: Measuring, out: Path) -> None:
     write_page(out, document)
     for note in document["notes"]:
         print_text(console, note)
-    print_text(console, f"page: {out} ({status_of(out).st_size / 1e6:.2f} MB, {len(subject.net.op)} operators)")
+    print_text(console, f"page: {out} ({size(status_of(out).st_size)}, {len(subject.net.op)} operators)")
 
 
 def subject_of(request: Request, measuring: Measuring) -> Subject:

@@ -17,7 +17,8 @@ from tazza.device import scoped_device
 from tazza.errors import DuplicateError, NetError, TazzaError
 from tazza.graph import backward_pass
 from tazza.models.scope import current_scope
-from tazza.operator import Gradient, find_schema, operator_def
+from tazza.operator import SCHEMAS, Gradient, find_schema, operator_def
+from tazza.operator.argument import with_numbers_of_types
 from tazza.operator.nested import rename_blobs
 from tazza.proto import DeviceOption, NetDef, OperatorDef
 from tazza.runtime.fork import freed_in_child
@@ -203,6 +204,8 @@ class Net:
         Raises:
             UnknownOperatorError, SchemaError, ArgumentError: the operator is not legal; only with `strict`.
         """
+        declared = SCHEMAS.get(type)
+        stored = arguments if declared is None else with_numbers_of_types(declared.args, arguments)
         definition = operator_def(
             type,
             [scoped(each) for each in ([inputs] if isinstance(inputs, str) else inputs)],
@@ -210,7 +213,7 @@ class Net:
             name=name,
             engine=engine,
             device=scoped_device() if device is None else device,
-            **arguments,
+            **stored,
         )
         definition.debug_info = user_line()
         self.append_operators([definition])

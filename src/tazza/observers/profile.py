@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from tazza.observers.timeline import Span, SpanKind, Timeline
 from tazza.operator import Cost
+from tazza.runtime.units import digits
 from tazza.runtime.waiting import Wait
 
 IDLE_S = 20e-6
@@ -346,7 +347,7 @@ def _numbers(row: Summary, total_s: float) -> tuple[str, ...]:
 
 
 def _ms(seconds: float) -> str:
-    return f"{seconds * 1e3:.4g}" if seconds < 1 else f"{seconds * 1e3:.0f}"
+    return digits(seconds * 1e3)
 
 
 def _type(one: Occurrence) -> str:

@@ -6,16 +6,18 @@ the declared one is refused, as Caffe2 does: `scale=2` is an int and does not se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import UnionType
 from typing import Any, cast, get_args
 
 import numpy as np
+import numpy.typing as npt
 
-from tazza.errors import ArgumentError
+from tazza.errors import ArgumentError, DTypeError
 from tazza.operator.declaring import declaring
 from tazza.proto import Argument, NetDef, OperatorDef, TensorProto
+from tazza.tensor import DataType
 
 REQUIRED: Any = object()
 """Default of an argument that must be given."""
@@ -118,6 +120,11 @@ class ArgSpec:
         return type in _members(self.type)
 
     @property
+    def takes_type(self) -> bool:
+        """Whether it says an element type by its number, as `dtype`, `key_dtype` and `to` do."""
+        return self.type == int | str or (self.type is int and self.name.endswith("dtype"))
+
+    @property
     def holds_nets(self) -> bool:
         """Whether a value may be a net, or a list of nets."""
         return self.takes(NetDef) or self.takes(list[NetDef])
@@ -142,6 +149,47 @@ class ArgSpec:
         value = field.convert(getattr(argument, field.field))
         check_range(self, value)
         return value
+
+
+def number_of_type(what: DataType | npt.DTypeLike) -> int:
+    """Return the number in TensorProto.DataType of an element type, or of what people call it.
+
+    Names of the format go first: its "float" is of 32 bits, that of Python of 64.
+
+    >>> number_of_type("float"), number_of_type("float32"), number_of_type(float)
+    (1, 1, 13)
+
+    Raises:
+        DTypeError: it is none, or one that the format does not have.
+    """
+    if isinstance(what, str) and what.upper() in TensorProto.DataType.keys():
+        return TensorProto.DataType.Value(what.upper())
+    found = DataType.of(what)
+    if found.proto is None:
+        raise DTypeError(f"{found} has no number in TensorProto.DataType", hint="tensors can be converted by astype()")
+    return found.proto
+
+
+def with_numbers_of_types(specs: Mapping[str, ArgSpec], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments of an operator as its format has them: names of element types as numbers.
+
+    What is no name of one stays where the operator takes text too: it tells best what it knows.
+
+    Raises:
+        DTypeError: a name that is none, where there are numbers alone.
+    """
+    named = {name for name, value in arguments.items() if isinstance(value, str)}
+    types = {name for name in named & specs.keys() if specs[name].takes_type}
+    return {name: _number(specs[name], value) if name in types else value for name, value in arguments.items()}
+
+
+def _number(spec: ArgSpec, name: str) -> int | str:
+    try:
+        return number_of_type(name)
+    except DTypeError:
+        if spec.takes(str):
+            return name
+        raise
 
 
 def arg(

@@ -9,7 +9,9 @@ import numpy as np
 from google.protobuf.message import Message
 
 from tazza.errors import ArgumentError
+from tazza.operator.argument import number_of_type
 from tazza.proto import Argument, DeviceOption, NetDef, OperatorDef, TensorProto
+from tazza.tensor import DataType
 
 
 def make_argument(name: str, value: Any) -> Argument:
@@ -17,18 +19,22 @@ def make_argument(name: str, value: Any) -> Argument:
 
     int and bool go to `i`, float to `f`, str and bytes to `s`, a TensorProto to `t`, a NetDef to `n`, any other
     message to `s` as its bytes; sequences of one of these to the plural field. NumPy scalars and arrays count as
-    their Python values.
+    their Python values, element types (a DataType, `np.float32`, `float`) as their numbers in the format.
 
-    >>> make_argument("kernel", 5).i
-    5
+    >>> make_argument("kernel", 5).i, make_argument("dtype", np.int64).i
+    (5, 10)
 
     Raises:
         ArgumentError: a value of another type, or a sequence that mixes ints and floats.
+        DTypeError: an element type that the format does not have.
     """
     argument = Argument(name=name)
     if isinstance(value, (np.generic, np.ndarray)):
         value = cast("Any", value).tolist()
     if _set_scalar(argument, value):
+        return argument
+    if isinstance(value, (DataType, np.dtype, type)):
+        argument.i = number_of_type(cast("Any", value))
         return argument
     if _is_list(value):
         _set_sequence(argument, list(value))

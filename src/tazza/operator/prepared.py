@@ -21,6 +21,7 @@ from typing import Any, cast
 import numpy as np
 
 from tazza.device import Generator
+from tazza.operator.argument import with_numbers_of_types
 from tazza.operator.definition import operator_def
 from tazza.operator.engine import ENGINES, preferences
 from tazza.operator.in_place import must_overwrite
@@ -253,7 +254,8 @@ def local_definition(
     count = max(1, sum(not spec.optional for spec in declared.outputs)) if follows is None else follows
     names_in = [f"in{i}" for i in range(inputs)]
     names_out = [f"out{i}" for i in range(count if declared.outputs else 0)]
-    definition = operator_def(type, names_in, names_out, engine=engine, device=device, **arguments)
+    stored = with_numbers_of_types(declared.args, arguments)
+    definition = operator_def(type, names_in, names_out, engine=engine, device=device, **stored)
     if declared.must_in_place:
         definition.output[:] = _overwriting(declared, definition)
     return definition

@@ -197,7 +197,7 @@ class Flag(Generic[Value]):
     def takes(self) -> str:
         """Return in words which values are allowed."""
         if self.choices:
-            return f"one of {', '.join(map(str, self.choices))}"
+            return f"one of {', '.join(str(choice) if choice != '' else repr('') for choice in self.choices)}"
         return self.kind.__name__ if self.minimum is None else f"{self.kind.__name__} >= {self.minimum}"
 
 

@@ -62,15 +62,15 @@ class DataType(enum.Enum):
 
     @classmethod
     def of(cls, what: npt.DTypeLike | npt.NDArray[Any] | DataType) -> DataType:
-        """Return the element type of an array or of a NumPy dtype, in whatever byte order.
+        """Return the element type of an array, or of what people call it: a name, a class, a NumPy dtype.
 
-        Text (`U`, `S`) and objects are strings.
+        `float` and `int` are of 64 bits, as for NumPy. Text (`str`, `U`, `S`) and objects are strings.
 
         Raises:
             DTypeError: the format has no such type (uint32, uint64, complex, dates, records ...).
 
-        >>> DataType.of(np.zeros(3, ">f8")), DataType.of("int16")
-        (DataType.DOUBLE, DataType.INT16)
+        >>> DataType.of(np.zeros(3, ">f8")), DataType.of("int16"), DataType.of(np.float32), DataType.of("bfloat16")
+        (DataType.DOUBLE, DataType.INT16, DataType.FLOAT, DataType.BFLOAT16)
         """
         if isinstance(what, DataType):
             return what
@@ -107,6 +107,8 @@ _FLOATS = frozenset({DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType
 _BY_NUMPY: dict[np.dtype[Any], DataType] = {
     member.numpy: member for member in DataType if member is not DataType.BFLOAT16
 }
+_OWN_NAMES = {member.label: member for member in (DataType.BFLOAT16, DataType.STRING)}
+"""Names that NumPy does not know, or knows only after ml_dtypes has been imported."""
 _BYTE = 3  # TensorProto.BYTE, which old files use for uint8
 _BY_PROTO: dict[int, DataType] = {member.proto: member for member in DataType if member.proto is not None}
 _BY_PROTO[_BYTE] = DataType.UINT8
@@ -124,8 +126,8 @@ def numpy_dtype(what: Any) -> np.dtype[Any]:
 
 
 def _as_dtype(what: npt.DTypeLike) -> np.dtype[Any]:
-    if isinstance(what, str) and what == DataType.BFLOAT16.label:
-        return DataType.BFLOAT16.numpy  # NumPy knows the name only after ml_dtypes has been imported
+    if isinstance(what, str) and what in _OWN_NAMES:
+        return _OWN_NAMES[what].numpy
     try:
         return numpy_dtype(what)
     except TypeError as error:

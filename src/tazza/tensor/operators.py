@@ -1,4 +1,4 @@
-"""What people write with arrays: operators, properties and short methods. Each hands on to the function that does it.
+"""What people write with arrays: operators and properties. Each hands on to the function that does it.
 
 The functions live in modules that a net never needs: these attach them (`attached.py`), and are imported by the first
 use. An operand of a type that is not known there (a sparse matrix, a lazy expression) gets its own turn: the operators
@@ -183,7 +183,7 @@ class ArrayOperators:
         return _compute("negative", self)
 
     def __pos__(self) -> Tensor:
-        return self.copy()
+        return _tensor(self).copy()
 
     def __abs__(self) -> Tensor:
         return _compute("abs", self)
@@ -323,99 +323,6 @@ class ArrayOperators:
     def __reduce__(self) -> tuple[Any, tuple[npt.NDArray[Any]]]:
         """Pickle the elements, in row-major order and for the CPU; copying (`copy.copy`) goes the same way."""
         return type(_tensor(self)).from_numpy, (np.array(self.plain()),)
-
-    # -- methods -------------------------------------------------------------------------------------------------------
-
-    def copy(self) -> Tensor:
-        """Return a row-major copy with a memory of its own, at the same place."""
-        return ATTACHED["to_place"](_tensor(self), self.place, copy=True)
-
-    def to_device(self, device: Place | str, /, *, stream: None = None) -> Tensor:
-        """Return the tensor at another place: itself when it is there already, else a copy.
-
-        Raises:
-            NotFoundError: an unknown place, or nobody copies between the two.
-        """
-        return ATTACHED["to_place"](_tensor(self), device)
-
-    def astype(self, dtype: DataType | npt.DTypeLike, *, copy: bool = True) -> Tensor:
-        """Return the elements as another type; without `copy` the tensor itself when it has that type."""
-        return ATTACHED["astype"](_tensor(self), dtype, copy=copy)
-
-    def fill(self, value: bool | float | str | bytes) -> None:
-        """Write `value` to every element.
-
-        Raises:
-            DTypeError: the value is of a higher kind than the tensor.
-        """
-        self[...] = value
-
-    def reshape(self, *shape: SupportsIndex | Sequence[SupportsIndex]) -> Tensor:
-        """Return the elements with another shape: `x.reshape(2, -1)` or `x.reshape((2, -1))`; see `ta.reshape`."""
-        return ATTACHED["reshape"](_tensor(self), _sizes(shape))
-
-    def transpose(self, *axes: SupportsIndex | Sequence[SupportsIndex]) -> Tensor:
-        """Return a view with the axes in this order, reversed when none is given."""
-        return ATTACHED["permute_dims"](_tensor(self), [int(axis) for axis in _sizes(axes)]) if axes else self.T
-
-    def flatten(self) -> Tensor:
-        """Return all elements along one axis: a view where the layout allows."""
-        return self.reshape(-1)
-
-    def sum(self, axis: Axis = None, *, dtype: DType = None, out: None = None, keepdims: bool = False) -> Tensor:
-        """Return the sum over these axes; see `ta.sum`."""
-        _need_none(out=out)
-        return ATTACHED["sum"](_tensor(self), axis=axis, dtype=dtype, keepdims=keepdims)
-
-    def prod(self, axis: Axis = None, *, dtype: DType = None, out: None = None, keepdims: bool = False) -> Tensor:
-        """Return the product over these axes; see `ta.prod`."""
-        _need_none(out=out)
-        return ATTACHED["prod"](_tensor(self), axis=axis, dtype=dtype, keepdims=keepdims)
-
-    def mean(self, axis: Axis = None, *, dtype: None = None, out: None = None, keepdims: bool = False) -> Tensor:
-        """Return the mean over these axes; see `ta.mean`."""
-        _need_none(out=out, dtype=dtype)
-        return ATTACHED["mean"](_tensor(self), axis=axis, keepdims=keepdims)
-
-    def max(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
-        """Return the greatest element over these axes; see `ta.max`."""
-        _need_none(out=out)
-        return ATTACHED["max"](_tensor(self), axis=axis, keepdims=keepdims)
-
-    def min(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
-        """Return the least element over these axes; see `ta.min`."""
-        _need_none(out=out)
-        return ATTACHED["min"](_tensor(self), axis=axis, keepdims=keepdims)
-
-    def any(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
-        """Whether any element over these axes is not zero; see `ta.any`."""
-        _need_none(out=out)
-        return ATTACHED["any"](_tensor(self), axis=axis, keepdims=keepdims)
-
-    def all(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
-        """Whether no element over these axes is zero; see `ta.all`."""
-        _need_none(out=out)
-        return ATTACHED["all"](_tensor(self), axis=axis, keepdims=keepdims)
-
-
-def _need_none(**given: object) -> None:
-    """Refuse what NumPy's functions hand on to methods (`np.sum(x)` gives `out=None`) when it means something.
-
-    Raises:
-        ArgumentError: one is not None.
-    """
-    for name, value in given.items():
-        if value is not None:
-            raise ArgumentError(
-                f"{name} = {value!r} is not supported here", hint="ta.assign the result, or cast x first"
-            )
-
-
-def _sizes(given: tuple[SupportsIndex | Sequence[SupportsIndex], ...]) -> Sequence[SupportsIndex]:
-    """Return the numbers, whether they came one by one or as one sequence."""
-    if len(given) == 1 and not hasattr(type(given[0]), "__index__"):
-        return cast("Sequence[SupportsIndex]", given[0])
-    return cast("tuple[SupportsIndex, ...]", given)
 
 
 def _multiply_matrices(a: object, b: object) -> Any:

@@ -55,8 +55,10 @@ class TensorSpec:
     quantization: Quantization | None = None
 
     def __post_init__(self) -> None:
-        """Make the dims a `Dim` when all are known, else a tuple."""
+        """Make the dims a `Dim` when all are known, else a tuple; names of element types become these."""
         dims = self.dims
+        if type(self.dtype) is not DataType:
+            object.__setattr__(self, "dtype", DataType.of(self.dtype))
         if self.quantization is not None:
             self.quantization.check(dims, self.dtype)
         if dims is None:

@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from tazza.errors import DTypeError, OutOfMemoryError, ShapeError, UnsupportedError
 from tazza.tensor.allocation import Allocation
+from tazza.tensor.array_methods import ArrayMethods
 from tazza.tensor.attached import ATTACHED
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType, numpy_dtype
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from tazza.tensor.interchange import SupportsDLPack
 
 
-class Tensor(ArrayOperators):
+class Tensor(ArrayOperators, ArrayMethods):
     """An n-dimensional array whose memory outlives its shapes.
 
     >>> t = Tensor((2, 3))

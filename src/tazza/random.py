@@ -1,0 +1,169 @@
+"""Random numbers: streams that are seeded, and draw tensors. The same seed gives the same numbers, on any machine.
+
+A stream is an MT19937 as Caffe2's operators have one, mapped to numbers as they map it: what `default_rng(5).uniform`
+gives are the numbers of the operator UniformFill with the seed 5, to the last bit, and `normal` those of GaussianFill.
+They are made in float32, and other element types are converted from it.
+
+Methods have the names and the arguments of `numpy.random.Generator`; NumPy's own numbers are others.
+
+>>> from tazza.random import default_rng
+>>> default_rng(1).uniform(size=3)
+Tensor([0.7576316 , 0.27931088, 0.40306926], dtype=float32)
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import SupportsIndex, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tazza.array.creation import asarray
+from tazza.device.generator import Generator
+from tazza.errors import ArgumentError, DTypeError
+from tazza.tensor.dim import Dim
+from tazza.tensor.dtype import DataType
+from tazza.tensor.tensor import Tensor
+
+__all__ = ["RandomStream", "default_rng"]
+
+DType: TypeAlias = DataType | npt.DTypeLike
+Size: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | None
+
+SPAN = 2**32
+"""Integers that a range of `integers` may have: a number is made of one output of 32 bits."""
+
+
+class RandomStream:
+    """Random numbers one after the other; each call goes on where the last one stopped. It is for one thread.
+
+    `size` is a shape, or the extent of one axis; None is a single number, a tensor of rank 0.
+    """
+
+    def __init__(self, seed: int | None = None) -> None:
+        """Begin with a seed, 0 <= seed < 2**32; None takes one from the operating system.
+
+        Raises:
+            ArgumentError: another seed.
+        """
+        if seed is not None and not 0 <= operator.index(seed) < 2**32:
+            raise ArgumentError(f"seed = {seed} is not between 0 and {2**32 - 1}")
+        self._generator = Generator(None if seed is None else operator.index(seed))
+
+    def random(self, size: Size = None, dtype: DType = "float32") -> Tensor:
+        """Return numbers, uniform in [0, 1)."""
+        return self.uniform(size=size, dtype=dtype)
+
+    def uniform(self, low: float = 0.0, high: float = 1.0, size: Size = None, dtype: DType = "float32") -> Tensor:
+        """Return numbers, uniform in [low, high)."""
+        shape = _shape(size)
+        return _tensor(self._generator.uniform(shape.numel, low, high), shape, _float(dtype))
+
+    def normal(self, loc: float = 0.0, scale: float = 1.0, size: Size = None, dtype: DType = "float32") -> Tensor:
+        """Return numbers from the normal distribution with the mean `loc` and the standard deviation `scale`.
+
+        Raises:
+            ArgumentError: a `scale` below 0.
+        """
+        if scale < 0:
+            raise ArgumentError(f"scale = {scale} is below 0")
+        shape = _shape(size)
+        return _tensor(self._generator.gaussian(shape.numel, loc, scale), shape, _float(dtype))
+
+    def standard_normal(self, size: Size = None, dtype: DType = "float32") -> Tensor:
+        """Return numbers from the normal distribution with the mean 0 and the standard deviation 1."""
+        return self.normal(size=size, dtype=dtype)
+
+    def integers(
+        self,
+        low: int,
+        high: int | None = None,
+        size: Size = None,
+        dtype: DType = "int64",
+        *,
+        endpoint: bool = False,
+    ) -> Tensor:
+        """Return integers from `low` to `high`, which itself is among them with `endpoint` only; of 0 to `low` alone.
+
+        Raises:
+            ArgumentError: there is no integer in between, or there are more than 2**32.
+            DTypeError: an element type that does not hold them.
+
+        >>> sorted(set(RandomStream(1).integers(2, 5, size=60).tolist()))
+        [2, 3, 4]
+        """
+        first, last = (0, low) if high is None else (low, high)
+        last -= not endpoint
+        kind = DataType.of(dtype)
+        if not 0 <= last - first < SPAN:
+            raise ArgumentError(f"{last - first + 1} integers to draw from", hint=f"1 to {SPAN} of them")
+        if kind.numpy.kind not in "iu":
+            raise DTypeError(f"integers of type {kind}", hint="take an integer type")
+        limits = np.iinfo(kind.numpy)
+        if first < limits.min or last > limits.max:
+            raise DTypeError(f"{first} to {last} do not fit {kind}: {limits.min} to {limits.max}")
+        shape = _shape(size)
+        return _tensor(self._generator.integers(shape.numel, first, last, np.int64), shape, kind)
+
+    def permutation(self, x: int | Tensor | npt.NDArray[np.generic] | Sequence[object], axis: int = 0) -> Tensor:
+        """Return the parts of `x` along an axis in another order, each order as probable; of a number 0 ... x - 1.
+
+        >>> sorted(RandomStream(1).permutation(5).tolist())
+        [0, 1, 2, 3, 4]
+        """
+        from tazza.array.creation import arange
+        from tazza.array.searching import take
+
+        whole = arange(x) if isinstance(x, int) else asarray(x)
+        return take(whole, self._order(whole.shape[whole.shape.canonical_axis(axis)]), axis=axis)
+
+    def shuffle(self, x: Tensor, axis: int = 0) -> None:
+        """Bring the parts of `x` along an axis into another order, where they are."""
+        x[...] = self.permutation(x, axis)
+
+    def choice(self, a: int | Tensor, size: Size = None, *, replace: bool = True) -> Tensor:
+        """Return parts of `a` along its first axis (of a number 0 ... a - 1), each as probable; without `replace` once.
+
+        Raises:
+            ArgumentError: without `replace`, more than there are.
+        """
+        from tazza.array.creation import arange
+
+        whole = arange(a) if isinstance(a, int) else a
+        count, shape = whole.shape[0], _shape(size)
+        if replace:
+            return whole.take(self.integers(count, size=shape), 0)
+        if shape.numel > count:
+            raise ArgumentError(f"{shape.numel} of {count} parts, each at most once", hint="replace=True")
+        return whole.take(self._order(count)[: shape.numel].reshape(shape), 0)
+
+    def _order(self, count: int) -> Tensor:
+        """Return 0 ... count - 1 as keys of 64 random bits sort them."""
+        words = self._generator.raw(2 * count).astype(np.uint64)
+        return Tensor.from_numpy(np.argsort(words[0::2] << np.uint64(32) | words[1::2], kind="stable"))
+
+
+def default_rng(seed: int | None = None) -> RandomStream:
+    """Return a stream of random numbers, as `numpy.random.default_rng` does; None draws the seed."""
+    return RandomStream(seed)
+
+
+def _shape(size: Size) -> Dim:
+    if size is None:
+        return Dim()
+    return Dim(size) if isinstance(size, Sequence) else Dim((operator.index(size),))
+
+
+def _float(dtype: DType) -> DataType:
+    kind = DataType.of(dtype)
+    if not kind.is_float:
+        raise DTypeError(f"numbers between others of type {kind}", hint="take a floating-point type, or integers()")
+    return kind
+
+
+def _tensor(numbers: npt.NDArray[np.generic], shape: Dim, kind: DataType) -> Tensor:
+    assert numbers.size == math.prod(shape)
+    return Tensor.from_numpy(numbers.reshape(shape).astype(kind.numpy, copy=False), copy=False)
