@@ -7,12 +7,13 @@ at the end.
 from __future__ import annotations
 
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import ClassVar
 
 from rich.console import Console
 
-from tazza.cli.console import print_text
+from tazza.cli.console import left_out, print_text
 from tazza.cli.history import History
 from tazza.cli.interruption import Interruption
 from tazza.cli.progress import Display, Pace, diverged
@@ -56,6 +57,10 @@ class TrainingRun:
     def say(self, text: str) -> None:
         """Print a line."""
         print_text(self._console, text)
+
+    def left_out(self, what: str) -> AbstractContextManager[None]:
+        """Return a block that draws: where the library for it is missing, why there is no picture is said."""
+        return left_out(self._console, what)
 
     def go(self, trainer: Trainer, settings: StoredSettings, started: float, *, resume: bool) -> None:
         """Train to the end, from where a checkpoint left off with `resume`.
