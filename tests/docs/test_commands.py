@@ -37,6 +37,7 @@ NOT_RUN = {
     "pip install '.[peers]'": "gigabytes",
     "pip install '.[browser]'": "for tests that are skipped without it",
     "pip install '.[pictures]'": "what `make train` installs",
+    "pip install '.[parquet]'": "for one kind of results",
     "python -m tools.draw_view FOLDER": "needs a browser",
 }
 LONG = {
@@ -60,6 +61,7 @@ LONG = {
     "python -m tools.draw_walk": "make walk",
     "python -m benchmarks.first_result": "python -m benchmarks.first_result --net mlp --contenders '' --rounds 1",
     "python -m benchmarks.nets regions": "python -m benchmarks.nets regions --quick",
+    "python -m tests.bulk": "python -m tests.bulk --pictures 3000 --kills 3",
     "python -m benchmarks.view": "python -m benchmarks.view --operators 200",
     "python -m tests.region_stress": "python -m tests.region_stress --regions 3000",
     "python tools/random_shapes.py": "python tools/random_shapes.py --count 40",

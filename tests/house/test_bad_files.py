@@ -112,6 +112,8 @@ def test_every_module_that_reads_files_has_a_reader_in_the_table() -> None:
 
 
 READ_BY: dict[str, list[str]] = {
+    "bulk/part.py": ["part of predictions"],
+    "bulk/run.py": ["manifest of parts"],
     "proto/message.py": ["message", "text of a message"],
     "db/idx.py": ["idx", "images"],
     "db/place.py": ["minidb, read", "lmdb, read"],

@@ -49,6 +49,7 @@ FLOORS = [
     ["observers"],
     ["models"],
     ["interop"],
+    ["bulk"],
     ["tazza"],
     ["cli", "__main__"],
 ]

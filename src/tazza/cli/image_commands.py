@@ -19,20 +19,26 @@ from tazza.cli.options import (
     Invert,
     Made,
     Mean,
+    OverwriteResults,
     Preset,
     Range,
+    Results,
     Scale,
     Shorter,
     Size,
     Std,
     Trust,
+    Workers,
 )
 
 
 def predict(
     model: Annotated[Path, typer.Argument(help=MODEL_HELP)],
     images: Annotated[
-        list[Path], typer.Argument(help="images (.jpg, .png ...), arrays (.npy), IDX files, or folders of them")
+        list[Path],
+        typer.Argument(
+            help="images (.jpg, .png ...), arrays (.npy), IDX files, or folders of them; with --out a database"
+        ),
     ],
     top: Annotated[int, typer.Option(help="classes to print", min=1)] = 3,
     labels: Annotated[
@@ -52,6 +58,9 @@ def predict(
     pictures: Made = None,
     range: Range = None,
     batch_size: Annotated[int, typer.Option(help="images at a time", min=1)] = 16,
+    out: Results = None,
+    workers: Workers = None,
+    overwrite: OverwriteResults = False,
     save: Annotated[
         bool, typer.Option("--save", help="keep preprocessing.json, and labels.txt, beside the model")
     ] = False,
@@ -79,10 +88,16 @@ def predict(
     from tazza.cli.model_files import Loading, find_model
     from tazza.cli.predict import Wish
     from tazza.cli.predict import predict as run
+    from tazza.cli.predict_bulk import BulkWish, predict_bulk
+    from tazza.errors import ArgumentError
 
     files = find_model(model, init_net, Loading(() if input is None else input, device, trust))
     wished = ImageWish(preset, size, fit, shorter, scale, mean, std, colors, order, invert)
     wish = Wish(top, labels, format, output, pictures, range, batch_size, save, wished)
+    if out is not None:
+        raise typer.Exit(predict_bulk(files, images, wish, BulkWish(out, 1 if workers is None else workers, overwrite)))
+    if workers is not None or overwrite:
+        raise ArgumentError("--workers and --overwrite need --out", hint="--out RESULTS.csv says where results go")
     raise typer.Exit(run(files, images, wish))
 
 

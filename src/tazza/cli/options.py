@@ -37,6 +37,16 @@ Range = Annotated[
     typer.Option(help="BLACK,WHITE in these, such as 0,1. [default: what the input went through is undone]"),
 ]
 
+Results = Annotated[
+    Path | None,
+    typer.Option(
+        help="RESULTS.csv, .jsonl, .parquet, or .lmdb of whole outputs; goes on where it was ended. [default: results"
+        " are printed]"
+    ),
+]
+Workers = Annotated[int | None, typer.Option(help="processes that predict, with --out. [default: 1]", min=1)]
+OverwriteResults = Annotated[bool, typer.Option("--overwrite", help="replace the results that are in --out")]
+
 Preset = Annotated[
     str | None,
     typer.Option(
