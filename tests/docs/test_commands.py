@@ -71,7 +71,7 @@ LONG = {
 """What takes longer than a minute, or compiles much, and how it is run at a small size."""
 
 ALL = {page: commands(page) for page in PAGES}
-ONCE = ("train", "quantize", "resnet50", "googlenet")
+ONCE = ("train", "quantize", "resnet50", "googlenet", "--workers")
 """Words of commands that are not run a second time, into a reader that stops."""
 
 
