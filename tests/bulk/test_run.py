@@ -208,3 +208,28 @@ def test_one_process_at_a_time(model: tuple[str, str], tmp_path: Path) -> None:
 
     with pytest.raises(InterruptedError):
         predict_all(Job(model, PLAIN), parts, out, Order(told=take, crew=crew))
+
+
+def test_without_a_library_for_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(UnavailableError, match=r"pip install 'tazza\[parquet\]'"):
+        result_form(tmp_path / "found.parquet")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # what the library says of its own
+def test_parquet(model: tuple[str, str], tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="the extra parquet is not installed")
+    np.save(tmp_path / "a.npy", np.stack([image(3), image(40)]))
+    (tmp_path / "b.npy").write_bytes(b"none")
+    out = tmp_path / "found.parquet"
+    predict_all(
+        Job(model, PLAIN, top=1), file_parts([tmp_path / "a.npy", tmp_path / "b.npy"], 1), out, Order(crew=Here)
+    )
+    rows = parquet.read_table(out).to_pylist()
+    assert [(row["row"], row["classes"], row["labels"], row["scores"]) for row in rows] == [
+        (0, [1], None, [30.0]),
+        (1, [0], None, [40.0]),
+        (None, None, None, None),
+    ]
+    assert "is no array" in rows[2]["error"]

@@ -38,6 +38,7 @@ NOT_RUN = {
     "pip install '.[browser]'": "for tests that are skipped without it",
     "pip install '.[pictures]'": "what `make train` installs",
     "pip install '.[parquet]'": "for one kind of results",
+    "pip install '.[dask]'": "for clusters",
     "python -m tools.draw_view FOLDER": "needs a browser",
 }
 LONG = {

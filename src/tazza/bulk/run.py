@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tazza.bulk.crew import Crew
+from tazza.bulk.dask_crew import DaskCrew
 from tazza.bulk.job import Job
 from tazza.bulk.part import PartFiles
 from tazza.bulk.results import remove_results, result_form
@@ -62,7 +63,7 @@ class Order:
     workers: int = 1
     overwrite: bool = False
     told: Callable[[int], None] = lambda items: None
-    crew: Callable[[Job, Path, int, Callable[[int], None]], Crew] = Crew
+    crew: Callable[[Job, Path, int, Callable[[int], None]], Crew | DaskCrew] = Crew
 
 
 def parts_folder(out: Path) -> Path:

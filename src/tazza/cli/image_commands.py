@@ -7,22 +7,26 @@ from typing import Annotated
 
 import typer
 
-from tazza.cli.completion import formats
 from tazza.cli.options import (
     MODEL_HELP,
     Axes,
     Colors,
+    Dask,
     Device,
     Fit,
+    Format,
     InitNet,
     Inputs,
     Invert,
+    Labels,
     Made,
     Mean,
     OverwriteResults,
+    Photographs,
     Preset,
     Range,
     Results,
+    Save,
     Scale,
     Shorter,
     Size,
@@ -34,36 +38,19 @@ from tazza.cli.options import (
 
 def predict(
     model: Annotated[Path, typer.Argument(help=MODEL_HELP)],
-    images: Annotated[
-        list[Path],
-        typer.Argument(
-            help="images (.jpg, .png ...), arrays (.npy), IDX files, or folders of them; with --out a database"
-        ),
-    ],
+    images: Photographs,
     top: Annotated[int, typer.Option(help="classes to print", min=1)] = 3,
-    labels: Annotated[
-        Path | None,
-        typer.Option(
-            help="what classes are called: one in each line, or JSON. [default: labels.txt beside the model, if it is"
-            " there]"
-        ),
-    ] = None,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            help="table, lines, json (an object a line) or csv. [default: table on a terminal]", autocompletion=formats
-        ),
-    ] = None,
+    labels: Labels = None,
+    format: Format = None,
     output: Annotated[str | None, typer.Option(help="NAME of the output to take. [default: the first]")] = None,
     pictures: Made = None,
     range: Range = None,
     batch_size: Annotated[int, typer.Option(help="images at a time", min=1)] = 16,
     out: Results = None,
     workers: Workers = None,
+    dask: Dask = None,
     overwrite: OverwriteResults = False,
-    save: Annotated[
-        bool, typer.Option("--save", help="keep preprocessing.json, and labels.txt, beside the model")
-    ] = False,
+    save: Save = False,
     preset: Preset = None,
     size: Size = None,
     fit: Fit = None,
@@ -95,9 +82,12 @@ def predict(
     wished = ImageWish(preset, size, fit, shorter, scale, mean, std, colors, order, invert)
     wish = Wish(top, labels, format, output, pictures, range, batch_size, save, wished)
     if out is not None:
-        raise typer.Exit(predict_bulk(files, images, wish, BulkWish(out, 1 if workers is None else workers, overwrite)))
-    if workers is not None or overwrite:
-        raise ArgumentError("--workers and --overwrite need --out", hint="--out RESULTS.csv says where results go")
+        bulk = BulkWish(out, 1 if workers is None else workers, overwrite, dask)
+        raise typer.Exit(predict_bulk(files, images, wish, bulk))
+    if workers is not None or overwrite or dask is not None:
+        raise ArgumentError(
+            "--workers, --dask and --overwrite need --out", hint="--out RESULTS.csv says where results go"
+        )
     raise typer.Exit(run(files, images, wish))
 
 

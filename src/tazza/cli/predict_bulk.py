@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
+from tazza.bulk.crew import Crew
+from tazza.bulk.dask_crew import DaskCrew, load_dask
 from tazza.bulk.job import Job
 from tazza.bulk.results import result_form
 from tazza.bulk.run import Found, Order, predict_all
@@ -29,6 +32,20 @@ class BulkWish:
     out: Path
     workers: int = 1
     overwrite: bool = False
+    dask: str | None = None
+    """The scheduler whose workers predict."""
+
+    @property
+    def crew(self) -> Callable[[Job, Path, int, Callable[[int], None]], Crew | DaskCrew]:
+        """Return what makes the workers.
+
+        Raises:
+            UnavailableError: Dask is wanted, and not installed.
+        """
+        if self.dask is None:
+            return Crew
+        load_dask()
+        return partial(DaskCrew, self.dask)
 
 
 def predict_bulk(model: ModelFiles, inputs: Sequence[Path], wish: Wish, bulk: BulkWish) -> int:
@@ -42,11 +59,16 @@ def predict_bulk(model: ModelFiles, inputs: Sequence[Path], wish: Wish, bulk: Bu
             "--out goes with neither --pictures nor --format", hint="the ending of its name says the form"
         )
     result_form(bulk.out)
+    crew = bulk.crew
+    if bulk.dask is not None:  # its workers stand in other folders
+        model = replace(model, main=model.main.absolute(), init=None if model.init is None else model.init.absolute())
+        inputs = [path.absolute() for path in inputs]
+        bulk = replace(bulk, out=bulk.out.absolute())
     job = _job(model, wish)
     told_on = make_console(stderr=True)
     job, parts = _parts(job, inputs)
     with Counted(told_on, "items", parts[-1].stop if parts else 0) as told:
-        found = predict_all(job, parts, bulk.out, Order(bulk.workers, bulk.overwrite, told))
+        found = predict_all(job, parts, bulk.out, Order(bulk.workers, bulk.overwrite, told, crew))
     return _tell(found, bulk.out)
 
 
