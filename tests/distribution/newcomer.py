@@ -186,6 +186,13 @@ def ask_it() -> None:
     assert len(found["classes"]) == 3, found
 
 
+def ask_for_all() -> None:
+    """Processes of their own say what all digits are, into one file."""
+    program("tazza", "predict", "lenet", "lenet/data/test.lmdb", "--top", 1, "--out", "digits.jsonl", "--workers", 2)
+    names = [json.loads(line)["image"] for line in Path("digits.jsonl").read_text().splitlines()]
+    assert names == [f"{number:08}" for number in range(100)]
+
+
 def view_it() -> None:
     """A page shows the net."""
     program("tazza", "view", "lenet", "--shape", "data=1,1,28,28", "--runs", 1, "--out", "view.html")
@@ -242,6 +249,7 @@ STAGES: tuple[Callable[[], None], ...] = (
     run_a_net_of_caffe,
     train_on_digits,
     ask_it,
+    ask_for_all,
     view_it,
     quantize_it,
     serve_it,
