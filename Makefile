@@ -26,7 +26,7 @@ venv: $(INSTALLED)  ## Create the virtual environment and install tazza into it
 $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tazza needs Python 3.11 or newer; set PYTHON=")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python $(PIP_INSTALL) --editable '.[dev,digits]'
+	$(BIN)/python $(PIP_INSTALL) --editable '.[dev,digits,pictures]'
 	@touch $@
 
 train: venv  ## Train LeNet on the handwritten digits that come with scikit-learn

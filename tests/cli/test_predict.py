@@ -249,3 +249,26 @@ def test_a_net_of_any_size_says_the_least(run: Run, tmp_path: Path) -> None:
     tazza.save_nets(tmp_path / "init_net.pb", tmp_path / "predict_net.pb", built, workspace)
     Image.fromarray(photograph("red", 9, 10)).save(tmp_path / "a.png")
     assert "a.png is 9x10, this net takes 32x32 or more" in run("predict", tmp_path, tmp_path / "a.png").stderr
+
+
+@pytest.mark.slow
+def test_results_of_two_workers_go_into_a_file(run: Run, model: Path, photographs: Path, tmp_path: Path) -> None:
+    (photographs / "c.jpg").write_bytes(b"none")
+    out = tmp_path / "found.jsonl"
+    words = ("predict", model, photographs, "--size", 12, "--labels", model / "names.txt", "--top", 1)
+    result = run(*words, "--out", out, "--workers", 2)
+    assert (result.exit_code, result.output) == (1, f"4 images: {out}\n")
+    assert "c.jpg" in result.stderr
+    assert "1 of 4 images failed" in result.stderr
+    wanted = [json.loads(line) for line in run(*words, "--format", "json").output.splitlines()]
+    assert [json.loads(line) for line in out.read_text().splitlines()] == wanted
+    assert "is there already" in run(*words, "--out", out).stderr
+
+
+def test_files_of_results_and_other_options(run: Run, model: Path, photographs: Path, tmp_path: Path) -> None:
+    words = ("predict", model, photographs)
+    assert "need --out" in run(*words, "--workers", 2).stderr
+    assert "neither --pictures nor --format" in run(*words, "--out", tmp_path / "a.csv", "--format", "csv").stderr
+    assert "kinds: .jsonl" in run(*words, "--out", tmp_path / "a.txt").stderr
+    (tmp_path / "data.mdb").write_bytes(b"")
+    assert "a database goes alone" in run("predict", model, tmp_path, photographs, "--out", tmp_path / "a.csv").stderr

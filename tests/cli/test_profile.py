@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -198,3 +199,10 @@ def test_inputs_are_fed_alike(run: Run, model: Path) -> None:
     assert values[0].shape == (2, 3)
     assert np.array_equal(values[0], values[1])
     assert run("profile", "--help").exit_code == 0
+
+
+def test_a_picture_that_nobody_can_draw_is_refused_before_runs(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    result = run("profile", "no-such-model", "--picture", "a.png")
+    assert result.exit_code == 1
+    assert "pip install 'tazza[pictures]'" in result.stderr

@@ -14,6 +14,8 @@ import numpy as np
 
 import tazza
 from tazza.array.safetensors import load_safetensors
+from tazza.bulk.part import read_lines
+from tazza.bulk.run import is_manifest
 from tazza.cli.history import History
 from tazza.cli.model_files import find_model
 from tazza.cli.profile import Request, made
@@ -175,6 +177,8 @@ READERS = [
     Reader("video", _video, ".avi"),
     Reader("entry of a store", _entry),
     Reader("old program", read_script, ".py"),
+    Reader("part of predictions", lambda path: list(read_lines(path, 1)), ".jsonl"),
+    Reader("manifest of parts", lambda path: is_manifest(path, ""), ".json", missing_is_fine=True),
     Reader("records of images", lambda path: count_records("minidb", path)),
     *(
         Reader(

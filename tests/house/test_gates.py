@@ -52,6 +52,7 @@ FLOORS = [
     ["models"],
     ["interop"],
     ["fitting"],
+    ["bulk"],
     ["tazza"],
     ["cli", "__main__"],
 ]

@@ -40,5 +40,5 @@ def test_least_sure(tmp_path: Path) -> None:
 
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(UnavailableError, match="pip install matplotlib"):
+    with pytest.raises(UnavailableError, match=r"pip install 'tazza\[pictures\]'"):
         draw_curves(tmp_path / "a.png", Curve([1], [1.0]), None)

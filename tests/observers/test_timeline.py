@@ -150,7 +150,7 @@ def test_mistakes_are_named() -> None:
 
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(UnavailableError, match="pip install matplotlib"):
+    with pytest.raises(UnavailableError, match=r"pip install 'tazza\[pictures\]'"):
         of([Span("a", "x", 0.0, 1.0)]).draw(tmp_path / "a.png")
 
 

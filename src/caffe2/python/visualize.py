@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tazza.observers.drawing import check_drawing
+
 
 def ChannelFirst(arr: Any) -> Any:
     """Return an array whose channels lay innermost with the channels before the last two axes."""
@@ -21,7 +23,12 @@ def ChannelLast(arr: Any) -> Any:
 
 
 def _pyplot() -> Any:
-    """Return what draws."""
+    """Return what draws.
+
+    Raises:
+        UnavailableError: matplotlib cannot be imported.
+    """
+    check_drawing()
     from matplotlib import pyplot
 
     return pyplot

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
+
 from rich.console import Console
 from rich.text import Text
+
+from tazza.errors import UnavailableError
 
 WIDTH_OF_FILES = 200
 """Columns of tables that go to a file or another program, where nothing wraps lines."""
@@ -29,3 +34,12 @@ def print_text(console: Console, text: str) -> None:
 def print_exactly(console: Console, text: str) -> None:
     """Print a line for programs as it is, however wide."""
     console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def left_out(console: Console, what: str) -> Generator[None]:
+    """Print why what is made in the block, beside what was asked for, is left out where a library is missing."""
+    try:
+        yield
+    except UnavailableError as error:
+        print_text(console, f"no {what}: {error}")

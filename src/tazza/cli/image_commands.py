@@ -7,54 +7,50 @@ from typing import Annotated
 
 import typer
 
-from tazza.cli.completion import formats
 from tazza.cli.options import (
     MODEL_HELP,
     Axes,
     Colors,
+    Dask,
     Device,
     Fit,
+    Format,
     InitNet,
     Inputs,
     Invert,
+    Labels,
     Made,
     Mean,
+    OverwriteResults,
+    Photographs,
     Preset,
     Range,
+    Results,
+    Save,
     Scale,
     Shorter,
     Size,
     Std,
     Trust,
+    Workers,
 )
 
 
 def predict(
     model: Annotated[Path, typer.Argument(help=MODEL_HELP)],
-    images: Annotated[
-        list[Path], typer.Argument(help="images (.jpg, .png ...), arrays (.npy), IDX files, or folders of them")
-    ],
+    images: Photographs,
     top: Annotated[int, typer.Option(help="classes to print", min=1)] = 3,
-    labels: Annotated[
-        Path | None,
-        typer.Option(
-            help="what classes are called: one in each line, or JSON. [default: labels.txt beside the model, if it is"
-            " there]"
-        ),
-    ] = None,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            help="table, lines, json (an object a line) or csv. [default: table on a terminal]", autocompletion=formats
-        ),
-    ] = None,
+    labels: Labels = None,
+    format: Format = None,
     output: Annotated[str | None, typer.Option(help="NAME of the output to take. [default: the first]")] = None,
     pictures: Made = None,
     range: Range = None,
     batch_size: Annotated[int, typer.Option(help="images at a time", min=1)] = 16,
-    save: Annotated[
-        bool, typer.Option("--save", help="keep preprocessing.json, and labels.txt, beside the model")
-    ] = False,
+    out: Results = None,
+    workers: Workers = None,
+    dask: Dask = None,
+    overwrite: OverwriteResults = False,
+    save: Save = False,
     preset: Preset = None,
     size: Size = None,
     fit: Fit = None,
@@ -79,10 +75,19 @@ def predict(
     from tazza.cli.model_files import Loading, find_model
     from tazza.cli.predict import Wish
     from tazza.cli.predict import predict as run
+    from tazza.cli.predict_bulk import BulkWish, predict_bulk
+    from tazza.errors import ArgumentError
 
     files = find_model(model, init_net, Loading(() if input is None else input, device, trust))
     wished = ImageWish(preset, size, fit, shorter, scale, mean, std, colors, order, invert)
     wish = Wish(top, labels, format, output, pictures, range, batch_size, save, wished)
+    if out is not None:
+        bulk = BulkWish(out, 1 if workers is None else workers, overwrite, dask)
+        raise typer.Exit(predict_bulk(files, images, wish, bulk))
+    if workers is not None or overwrite or dask is not None:
+        raise ArgumentError(
+            "--workers, --dask and --overwrite need --out", hint="--out RESULTS.csv says where results go"
+        )
     raise typer.Exit(run(files, images, wish))
 
 

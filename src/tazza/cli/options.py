@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tazza.cli.completion import colors, fits, presets
+from tazza.cli.completion import colors, fits, formats, presets
 
 MODEL_HELP = "folder with the files of a model, predict net, or predictor minidb"
 PICTURES = "Pictures"
@@ -36,6 +36,40 @@ Range = Annotated[
     str | None,
     typer.Option(help="BLACK,WHITE in these, such as 0,1. [default: what the input went through is undone]"),
 ]
+
+Photographs = Annotated[
+    list[Path],
+    typer.Argument(help="images (.jpg, .png ...), arrays (.npy), IDX files, or folders of them; with --out a database"),
+]
+Labels = Annotated[
+    Path | None,
+    typer.Option(
+        help="what classes are called: one in each line, or JSON. [default: labels.txt beside the model, if it is"
+        " there]"
+    ),
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        help="table, lines, json (an object a line) or csv. [default: table on a terminal]", autocompletion=formats
+    ),
+]
+Save = Annotated[bool, typer.Option("--save", help="keep preprocessing.json, and labels.txt, beside the model")]
+Results = Annotated[
+    Path | None,
+    typer.Option(
+        help="RESULTS.csv, .jsonl, .parquet, or .lmdb of whole outputs; goes on where it was ended. [default: results"
+        " are printed]"
+    ),
+]
+Workers = Annotated[int | None, typer.Option(help="processes that predict, with --out. [default: 1]", min=1)]
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        help="scheduler of Dask whose workers predict instead, such as tcp://host:8786, or local. [default: none]"
+    ),
+]
+OverwriteResults = Annotated[bool, typer.Option("--overwrite", help="replace the results that are in --out")]
 
 Preset = Annotated[
     str | None,

@@ -8,34 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from tazza.cli.console import make_console, print_text
 from tazza.cli.image_options import Chosen, ImageWish, choose_preprocessing, read_numbers, settings_beside
 from tazza.cli.model_files import ModelFiles, describe
 from tazza.cli.predict_pictures import PictureFolder
-from tazza.cli.predict_results import Image, Results, classify, make_results
+from tazza.cli.predict_results import Results, make_results
 from tazza.cli.progress import Counted
-from tazza.errors import ArgumentError, FileError, FormatError, ShapeError, TazzaError
+from tazza.errors import ArgumentError, FileError, ShapeError, TazzaError
 from tazza.images import Preprocessing, image_files, read_labels
-from tazza.images.batch import prepared, read_stored
+from tazza.images.classes import Image, classify
 from tazza.images.output import is_picture
 from tazza.interop import Predictor
-from tazza.interop.image_needs import fitting_size, image_input, image_needs
+from tazza.interop.answers import NO_CLASSES, PER_IMAGE, answers, file_images
+from tazza.interop.image_needs import fitting_size, image_needs
 from tazza.runtime.files import kind_of, shown, write_bytes_atomically
 
 LABELS_BESIDE = "labels.txt"
 """What labels are called beside a model."""
-BATCH_BYTES = 64 << 20
-"""A batch is run when it has so many bytes, whatever its size."""
-NO_CLASSES = "predict is for nets that classify, or make pictures; --output NAME takes another output"
-PER_IMAGE = (FileError, FormatError, ShapeError)
-"""What may be wrong with one image and with no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +58,15 @@ def predict(model: ModelFiles, inputs: Sequence[Path], wish: Wish) -> int:
     told_on = make_console(stderr=True)
     if console.is_terminal and told_on.is_terminal:
         told_on = console  # a bar on the same screen has to know of lines
-    files = list(_files(inputs))
+    files = list(files_of(inputs))
     with model.load(outputs=None if wish.output is None else [wish.output]) as predictor:
         chosen = choose_preprocessing(wish.images, model, image_needs(predictor))
-        labels = _labels(wish, model)
+        labels = labels_of(wish, model)
         pictures = (
             None if wish.pictures is None else PictureFolder(wish.pictures, inputs, chosen.prepare, _limits(wish))
         )
         if wish.save:
-            _save(model, chosen.prepare, wish.labels)
+            save_settings(model, chosen.prepare, wish.labels)
         with Counted(told_on, "images", len(files)) as told:
             if chosen.file is not None and told_on.is_terminal:
                 told.note(f"pictures as {chosen.file} says")
@@ -82,7 +76,7 @@ def predict(model: ModelFiles, inputs: Sequence[Path], wish: Wish) -> int:
         return run.end()
 
 
-def _files(inputs: Sequence[Path]) -> Iterator[Path]:
+def files_of(inputs: Sequence[Path]) -> Iterator[Path]:
     """Give files, and those of folders.
 
     Raises:
@@ -95,12 +89,18 @@ def _files(inputs: Sequence[Path]) -> Iterator[Path]:
         found = list(image_files(path))
         if not found:
             raise FileError(
-                f"folder {shown(path)} has no images", hint="name files, or a folder of .jpg, .png, .npy ..."
+                f"folder {shown(path)} has no images",
+                hint="name files, or a folder of .jpg, .png, .npy ...; of a database with --out RESULTS.csv",
             )
         yield from found
 
 
-def _labels(wish: Wish, model: ModelFiles) -> tuple[str, ...] | None:
+def labels_of(wish: Wish, model: ModelFiles) -> tuple[str, ...] | None:
+    """Return what classes are called, by the file that the user names or the one beside the model; None: numbers.
+
+    Raises:
+        FileError, FormatError: the file is missing or broken.
+    """
     beside = model.main.with_name(LABELS_BESIDE)
     if wish.labels is None and (wish.pictures is not None or kind_of(beside) is None):
         return None
@@ -116,17 +116,12 @@ def _limits(wish: Wish) -> tuple[float, float] | None:
     return found[0], found[1]
 
 
-def _save(model: ModelFiles, prepare: Preprocessing, labels: Path | None) -> None:
+def save_settings(model: ModelFiles, prepare: Preprocessing, labels: Path | None) -> None:
+    """Keep what is done to pictures, and labels, beside a model."""
     prepare.write(settings_beside(model))
     if labels is not None:
         text = "".join(f"{label}\n" for label in read_labels(labels))
         write_bytes_atomically(model.main.with_name(LABELS_BESIDE), text.encode())
-
-
-def _likeness(pair: tuple[Image, NDArray[Any] | TazzaError]) -> object:
-    """Return what images of one batch have in common; None: they failed."""
-    found = pair[1]
-    return None if isinstance(found, TazzaError) else (found.shape, found.dtype)
 
 
 @dataclass(slots=True)
@@ -147,18 +142,15 @@ class _Run:
 
     def all(self, files: Sequence[Path]) -> None:
         """Run all images, and tell of each in its turn."""
-        for _, alike in groupby(self._images(files), key=_likeness):
-            batch: list[tuple[Image, NDArray[Any]]] = []
-            for image, found in alike:
+        size = self.wish.batch_size
+        for answered in answers(self.predictor, self._images(files), batch_size=size, explain=self._explained):
+            for image, found in answered:
+                self.taken += 1
                 if isinstance(found, TazzaError):
                     self._failed(image, found)
-                    self.results.flush()
-                    continue
-                batch.append((image, found))
-                if len(batch) == self.wish.batch_size or len(batch) * found.nbytes > BATCH_BYTES:
-                    self._batch(batch)
-                    batch = []
-            self._batch(batch)
+                else:
+                    self._take(image, found)
+            self.results.flush()
 
     def end(self) -> int:
         """Tell how many images failed, and return the exit status."""
@@ -167,56 +159,10 @@ class _Run:
         return 1 if self.failures else 0
 
     def _images(self, files: Sequence[Path]) -> Iterator[tuple[Image, NDArray[Any] | TazzaError]]:
-        """Give images as the net takes them, without the batch, or why they cannot be read."""
-        prepare = self.chosen.prepare
         for done, path in enumerate(files):
             self.told(done)
-            self.taken += 1
-            try:
-                stored = read_stored(path)
-                if stored is None:
-                    yield Image(path), prepare(path)[0]
-                    continue
-                self.taken += len(stored) - 1
-                for start in range(0, len(stored), self.wish.batch_size):
-                    part = prepared(stored[start : start + self.wish.batch_size], prepare)
-                    for row, image in enumerate(part, start):
-                        yield Image(path, None if len(stored) == 1 else row), image
-            except PER_IMAGE as error:
-                yield Image(path), error
+            yield from file_images(path, self.chosen.prepare, self.wish.batch_size)
         self.told(len(files))
-
-    def _batch(self, batch: Sequence[tuple[Image, NDArray[Any]]]) -> None:
-        """Run some images; where that fails, each by itself, so that it is known which one does not fit."""
-        if not batch:
-            return
-        try:
-            made = self._outputs([numbers for _, numbers in batch])
-        except TazzaError:
-            for image, numbers in batch:
-                self._alone(image, numbers)
-        else:
-            for (image, _), output in zip(batch, made, strict=True):
-                self._take(image, output)
-        self.results.flush()
-
-    def _alone(self, image: Image, numbers: NDArray[Any]) -> None:
-        try:
-            made = self._outputs([numbers])
-        except PER_IMAGE as error:
-            self._failed(image, self._explained(image, numbers, error))
-            return
-        self._take(image, made[0])
-
-    def _outputs(self, images: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Return what the net makes of images, one row each."""
-        name, made = next(iter(self.predictor.run({image_input(self.predictor): np.stack(images)}).items()))
-        if np.ndim(made) < 2 or len(made) != len(images):
-            raise ShapeError(
-                f"output {name!r} of shape {np.shape(made)} has no row for each of {len(images)} images",
-                hint=NO_CLASSES,
-            )
-        return made
 
     def _take(self, image: Image, output: NDArray[Any]) -> None:
         try:

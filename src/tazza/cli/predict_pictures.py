@@ -9,9 +9,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tazza.cli.predict_results import Image
 from tazza.errors import FileError
 from tazza.images import Preprocessing, as_picture, write_picture
+from tazza.images.classes import Image
 from tazza.runtime.files import kind_of, make_folder, shown, status_of
 
 

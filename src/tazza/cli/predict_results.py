@@ -10,87 +10,19 @@ import csv
 import io
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 
 from tazza.cli.console import print_exactly, print_text
 from tazza.cli.table import Column, Row, print_table
-from tazza.errors import ArgumentError, ShapeError
+from tazza.errors import ArgumentError
+from tazza.images.classes import Classes, Image
 
 COLUMNS = (Column("image"), Column("class"), Column("score", number=True))
 ROWS_OF_A_TABLE = 600
 """A table is printed when it has so many rows: it lies in memory until then."""
-SUM_NEAR = 1e-2
-"""Scores of one image that are 0 or more, with a sum so near to 1, are shown as probabilities."""
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """Where an image is from; `row` counts those of one file from 0, None: it is the only one."""
-
-    path: Path
-    row: int | None = None
-
-    def __str__(self) -> str:
-        text = str(self.path)
-        shown = text if text.isprintable() else repr(text)[1:-1]
-        return shown if self.row is None else f"{shown}[{self.row}]"
-
-    def fields(self) -> dict[str, Any]:
-        """Return what tells it, for programs."""
-        found: dict[str, Any] = {"image": str(Image(self.path))}
-        return found if self.row is None else found | {"row": self.row}
-
-
-@dataclass(frozen=True, slots=True)
-class Guess:
-    """A class, what it is called (its number, where nobody says), and its score."""
-
-    number: int
-    label: str | None
-    score: float
-
-    @property
-    def name(self) -> str:
-        """The label, or the number."""
-        return str(self.number) if self.label is None else self.label
-
-
-@dataclass(frozen=True, slots=True)
-class Classes:
-    """The best classes of an image; `probable`: scores are probabilities."""
-
-    image: Image
-    guesses: tuple[Guess, ...]
-    probable: bool
-
-    def score(self, guess: Guess) -> str:
-        """Return a score for people."""
-        return f"{guess.score:.1%}" if self.probable else f"{guess.score:.4g}"
-
-
-def classify(image: Image, scores: NDArray[Any], top: int, labels: Sequence[str] | None) -> Classes:
-    """Return the best classes of an image from what a net made of it, one score a class.
-
-    Raises:
-        ShapeError: there are not as many labels as classes.
-    """
-    flat = np.asarray(scores, np.float64).reshape(-1)
-    if labels is not None and len(labels) != flat.size:
-        raise ShapeError(
-            f"{len(labels)} labels for {flat.size} classes", hint="--labels names a file with as many as the net has"
-        )
-    probable = bool(flat.min(initial=0) >= 0 and abs(flat.sum() - 1) < SUM_NEAR)
-    best = np.argsort(-flat, kind="stable")[:top]
-    numbers = [int(one) for one in best]
-    guesses = [Guess(one, None if labels is None else labels[one], float(flat[one])) for one in numbers]
-    return Classes(image, tuple(guesses), probable)
 
 
 class Results(ABC):
@@ -183,13 +115,7 @@ class JsonLines(Exact):
 
     def classes(self, found: Classes) -> None:
         """Print the classes of an image."""
-        told: list[dict[str, Any]] = []
-        for guess in found.guesses:
-            one: dict[str, Any] = {"class": guess.number}
-            if guess.label is not None:
-                one["label"] = guess.label
-            told.append(one | {"score": guess.score if np.isfinite(guess.score) else None})
-        self._print(found.image, classes=told)
+        self._lines.append(json.dumps(found.fields()))
 
     def picture(self, image: Image, path: Path) -> None:
         """Print where the picture is."""

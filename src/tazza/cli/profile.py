@@ -20,6 +20,7 @@ from tazza.interop import Predictor
 from tazza.models.zoo import CLASSIFIERS
 from tazza.nets import NetBase, create_net
 from tazza.nets.base import PLAN
+from tazza.observers.drawing import check_drawing
 from tazza.observers.profile import Profile, Summary, Table
 from tazza.observers.recorder import profile_net
 from tazza.observers.trace import write_trace
@@ -62,6 +63,8 @@ def profile(request: Request, *, runs: int, top: int, trace: Path | None, pictur
     """
     for path in (trace, picture):
         check_target(path, request)
+    if picture is not None:
+        check_drawing()  # before minutes are spent on runs
     console = make_console()
     with made(request) as running:
         found = profile_net(running.net, runs=runs)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tazza.cli.console import make_console, print_text
+from tazza.cli.console import left_out, make_console, print_text
 from tazza.cli.image_options import ImageWish, choose_preprocessing
 from tazza.cli.model_files import ModelFiles
 from tazza.cli.progress import Counted
@@ -90,13 +90,15 @@ def quantize(model: ModelFiles, data: Data, wish: Wish, out: Path, *, overwrite:
     _tell(console, small)
     if compared is not None:
         compared.write_csv(out / TABLE)
-        draw_comparison(
-            out / PICTURE, compared, title=f"{nets.predict.name}: {wish.method}, {compared.examples} images"
-        )
+        title = f"{nets.predict.name}: {wish.method}, {compared.examples} images"
+        with left_out(console, "picture"):
+            draw_comparison(out / PICTURE, compared, title=title)
         _print(console, compared, wish.top)
     print_text(console, f"nets: {out / INIT}, {out / PREDICT}")
     if compared is not None:
-        print_text(console, f"table: {out / TABLE}\npicture: {out / PICTURE}")
+        print_text(console, f"table: {out / TABLE}")
+        if kind_of(out / PICTURE) is not None:
+            print_text(console, f"picture: {out / PICTURE}")
 
 
 def _made(seen: Calibrated, examples: Examples, wish: Wish, console: Console) -> tuple[Quantized, Comparison | None]:

@@ -134,12 +134,13 @@ class _Run(TrainingRun):
     def _draw(self, tested: Evaluation) -> None:
         from tazza.observers.drawing import draw_curves, draw_least_sure, save_image
 
+        save_image(self.out / DIGIT, tested.least_sure[-1].image)
         title = f"test accuracy {tested.accuracy:.2%}"
         loss = self.history.curve(lambda step: step.loss)
-        if loss is not None:
-            accuracy = self.history.curve(lambda step: step.accuracy)
-            draw_curves(self.out / CURVES, loss, accuracy, tested=self.history.tested(), title=title)
-        draw_least_sure(
-            self.out / LEAST_SURE_PICTURE, tested.least_sure, title=f"least sure of {tested.count} ({title})"
-        )
-        save_image(self.out / DIGIT, tested.least_sure[-1].image)
+        with self.left_out("pictures"):
+            if loss is not None:
+                accuracy = self.history.curve(lambda step: step.accuracy)
+                draw_curves(self.out / CURVES, loss, accuracy, tested=self.history.tested(), title=title)
+            draw_least_sure(
+                self.out / LEAST_SURE_PICTURE, tested.least_sure, title=f"least sure of {tested.count} ({title})"
+            )

@@ -215,7 +215,8 @@ class _Run(TrainingRun):
 
         loss = self.history.curve(lambda step: step.loss)
         if loss is not None:
-            draw_curves(self.out / CURVES, loss, None, title=_told(figures))
+            with self.left_out("picture"):
+                draw_curves(self.out / CURVES, loss, None, title=_told(figures))
 
 
 def _told(figures: Mapping[str, float]) -> str:

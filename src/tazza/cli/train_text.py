@@ -262,7 +262,8 @@ class _Run(TrainingRun):
         loss = self.history.curve(lambda step: step.loss)
         if loss is not None:
             title = f"test loss {tested:.3f} nats a character"
-            draw_curves(self.out / CURVES, loss, None, tested_loss=self.history.tested(), title=title)
+            with self.left_out("picture"):
+                draw_curves(self.out / CURVES, loss, None, tested_loss=self.history.tested(), title=title)
 
 
 def _without(model: Model, names: set[str]) -> Any:

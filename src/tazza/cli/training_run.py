@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import ClassVar
 
 from rich.console import Console
 
-from tazza.cli.console import print_text
+from tazza.cli.console import left_out, print_text
 from tazza.cli.history import History
 from tazza.cli.interruption import Interruption
 from tazza.cli.progress import Display, Pace, diverged
@@ -85,6 +85,10 @@ class TrainingRun:
         self.history.tests[trainer.iteration] = next(iter(figures.values()))
         for listener in self._listeners:
             listener.tested(trainer, figures)
+
+    def left_out(self, what: str) -> AbstractContextManager[None]:
+        """Return a block that draws: where the library for it is missing, why there is no picture is said."""
+        return left_out(self._console, what)
 
     def go(self, trainer: Trainer, settings: StoredSettings, started: float, *, resume: bool) -> None:
         """Train to the end, from where a checkpoint left off with `resume`.

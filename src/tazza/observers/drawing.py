@@ -5,6 +5,7 @@ A picture is drawn in memory and replaces its file as a whole.
 
 from __future__ import annotations
 
+import importlib
 import io
 import math
 import os
@@ -224,15 +225,30 @@ def save_image(path: str | os.PathLike[str], image: NDArray[Any]) -> None:
     write_bytes_atomically(path, buffer.getvalue())
 
 
-def new_figure(width: float, height: float, layout: Literal["constrained"] | None = "constrained") -> Any:
-    """Return an empty figure, untyped: matplotlib leaves the types of most of its arguments open."""
+def check_drawing() -> None:
+    """Check that pictures can be drawn, for those who will draw at the end of a long work.
+
+    Raises:
+        UnavailableError: matplotlib cannot be imported.
+    """
     try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+        importlib.import_module("matplotlib.figure")
     except ImportError as error:
         raise UnavailableError(
-            f"pictures need matplotlib, which cannot be imported: {error}", hint="pip install matplotlib"
+            f"pictures need matplotlib, which cannot be imported: {error}", hint="pip install 'tazza[pictures]'"
         ) from error
+
+
+def new_figure(width: float, height: float, layout: Literal["constrained"] | None = "constrained") -> Any:
+    """Return an empty figure, untyped: matplotlib leaves the types of most of its arguments open.
+
+    Raises:
+        UnavailableError: matplotlib cannot be imported.
+    """
+    check_drawing()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(width, height), layout=layout)
     FigureCanvasAgg(figure)
     return figure

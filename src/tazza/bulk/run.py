@@ -1,0 +1,199 @@
+"""A whole run: parts that are there already are kept, the others predicted, and all joined.
+
+    found = predict_all(job, parts, Path("classes.csv"), workers=2)
+    found.images, found.failed
+
+Parts lie in a folder beside the results, `classes.csv.parts`, with a file that says what they are parts of. Another
+job, or images that have changed since, do not go on there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from tazza.bulk.crew import Crew
+from tazza.bulk.dask_crew import DaskCrew
+from tazza.bulk.job import Job
+from tazza.bulk.part import PartFiles
+from tazza.bulk.results import remove_results, result_form
+from tazza.bulk.source import Part
+from tazza.errors import ArgumentError, FileError
+from tazza.runtime.files import (
+    kind_of,
+    make_folder,
+    open_descriptor,
+    read_text,
+    shown,
+    status_of,
+    write_bytes_atomically,
+)
+
+MANIFEST = "parts_of.json"
+LOCK = "lock"
+FAILED_SHOWN = 20
+"""Failures that are remembered with their reasons; all are in the results."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What came of a run: images, how many of them failed, the first of these with reasons, and what was kept.
+
+    `kept` counts items of parts that were there before, `replaced` the workers that died.
+    """
+
+    images: int
+    failed: int
+    failures: tuple[tuple[str, str], ...]
+    kept: int
+    replaced: int
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """How a run is to be done: workers, whether it replaces what is there, and who is told of items that are done."""
+
+    workers: int = 1
+    overwrite: bool = False
+    told: Callable[[int], None] = lambda items: None
+    crew: Callable[[Job, Path, int, Callable[[int], None]], Crew | DaskCrew] = Crew
+
+
+def parts_folder(out: Path) -> Path:
+    """Return where the parts of a file of results lie."""
+    return out.with_name(f"{out.name}.parts")
+
+
+def predict_all(job: Job, parts: Sequence[Part], out: Path, order: Order) -> Found:
+    """Predict all parts, and write the results in their order.
+
+    Raises:
+        ArgumentError: there is nothing to predict, or the ending of `out` is none of a kind of results.
+        FileError: results, or parts of another run, are there already; or nothing can be written.
+        UnavailableError: a library is missing; workers die again and again.
+        TazzaError: what is wrong with the model, or with all images.
+    """
+    if not parts:
+        raise ArgumentError("there is nothing to predict", hint="name images, folders of them, or a database")
+    form = result_form(out)
+    job = replace(job, form=form.form)
+    folder = parts_folder(out)
+    _begin(job, parts, out, order)
+    with _alone(folder):
+        files = [PartFiles(folder, part) for part in parts]
+        left = [each.part for each in files if not each.done]
+        kept = sum(each.part.count for each in files) - sum(part.count for part in left)
+        with order.crew(job, folder, order.workers, order.told) as crew:
+            crew.run(left, done=kept)
+        form.join(files, out)
+        found = _told(files, kept, crew.replaced)
+        _remove(folder)
+    return found
+
+
+def _told(files: Sequence[PartFiles], kept: int, replaced: int) -> Found:
+    """Count images, and those that failed."""
+    images = failed = 0
+    failures: list[tuple[str, str]] = []
+    for line in (line for each in files for line in each.read()):
+        images += 1
+        if "error" in line:
+            failed += 1
+            if failed <= FAILED_SHOWN:
+                name = line["image"] if "row" not in line else f"{line['image']}[{line['row']}]"
+                failures.append((name, line["error"]))
+    return Found(images, failed, tuple(failures), kept, replaced)
+
+
+def _begin(job: Job, parts: Sequence[Part], out: Path, order: Order) -> None:
+    """Make the folder of the parts, or see that those in it are of this run.
+
+    Raises:
+        FileError: they are not, or there are results already.
+    """
+    folder = parts_folder(out)
+    text = json.dumps(_parts_of(job, parts), indent=1, sort_keys=True) + "\n"
+    same = is_manifest(folder / MANIFEST, text)
+    if kind_of(folder) is not None and not same:
+        if not order.overwrite:
+            raise FileError(
+                f"{shown(folder)} holds parts of another run",
+                hint="--overwrite removes them, --out names other results",
+            )
+        _remove(folder)
+    if kind_of(out) is not None and not same:
+        if not order.overwrite:
+            raise FileError(f"{shown(out)} is there already", hint="--overwrite replaces it, --out names other results")
+        remove_results(out)
+    if not same:
+        make_folder(folder)
+        write_bytes_atomically(folder / MANIFEST, text.encode())
+
+
+def is_manifest(manifest: Path, text: str) -> bool:
+    """Whether a file is there and says exactly this.
+
+    Raises:
+        FileError, FormatError: something else is there.
+    """
+    return kind_of(manifest) is not None and read_text(manifest, "manifest") == text
+
+
+def _parts_of(job: Job, parts: Sequence[Part]) -> dict[str, Any]:
+    """Return what a run is known by: the job, what its files are like, and the parts, by a digest."""
+    digest = sha256()
+    for part in parts:
+        digest.update(json.dumps(asdict(part)).encode())
+        for file in part.files:
+            digest.update(str(_stamp(Path(file))).encode())
+    stamped = [*job.model, *([] if job.db is None else [job.db])]
+    return {
+        "job": json.loads(json.dumps(job.to_dict())),
+        "files": {name: _stamp(Path(name)) for name in stamped},
+        "items": parts[-1].stop,
+        "parts": digest.hexdigest(),
+    }
+
+
+def _stamp(path: Path) -> Mapping[str, Any] | list[int] | None:
+    """Return sizes and times of a file, or of those files of a folder that only writers touch."""
+    kind = kind_of(path)
+    if kind is None:
+        return None
+    if kind == "folder":
+        return {name: _stamp(path / name) for name in ("data.mdb", "init_net.pb", "predict_net.pb")}
+    status = status_of(path)
+    return [status.st_size, status.st_mtime_ns]
+
+
+@contextmanager
+def _alone(folder: Path) -> Generator[None]:
+    """Let no other process work in a folder while the block runs.
+
+    Raises:
+        FileError: one does.
+    """
+    import fcntl
+
+    with os.fdopen(open_descriptor(folder / LOCK, os.O_RDWR | os.O_CREAT, "lock"), "wb") as file:
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise FileError(
+                f"another process predicts into {shown(folder)}", hint="wait for it, or name other results with --out"
+            ) from error
+        yield
+
+
+def _remove(folder: Path) -> None:
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        raise FileError(f"cannot remove {shown(folder)}: {error.strerror}", hint="remove it yourself") from error

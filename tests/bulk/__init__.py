@@ -1,0 +1,1 @@
+"""Predictions by the million: sources, parts, workers, results."""

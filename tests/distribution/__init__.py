@@ -1,0 +1,1 @@
+"""What people install, as it is built and used."""
