@@ -49,6 +49,7 @@ FLOORS = [
     ["observers"],
     ["models"],
     ["interop"],
+    ["distributed"],
     ["tazza"],
     ["cli", "__main__"],
 ]
