@@ -108,7 +108,7 @@ def statistics_of(net: NetDef, kept: Iterable[str]) -> list[str]:
     for op in net.op[: backward_span(net).start]:
         view = find_schema(op.type).view(op)
         for letter, name in zip(view.output_letters, op.output, strict=False):
-            over = view.schema.must_in_place.get(letter) if isinstance(view.schema.must_in_place, Mapping) else None
+            over = view.schema.must_in_place.get(letter)
             if over is not None and name in known and name in op.input:
                 found[name] = None
     return list(found)
