@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Self, TypeVar
+from weakref import ReferenceType, ref
 
 from tazza.errors import ClosedError
 from tazza.operator import Array
@@ -42,8 +43,9 @@ T = TypeVar("T")
 
 
 class Note(NamedTuple):
-    """When an errand ran, on the clock `time.perf_counter`, and how many bytes a rank brought."""
+    """When an errand ran, on the clock `time.perf_counter`, for which rank, and how many bytes that brought."""
 
+    world: ReferenceType[CommonWorld]
     what: str
     start_s: float
     end_s: float
@@ -100,7 +102,7 @@ class Errand(Generic[T]):
             self._result = self._work()
         except BaseException as error:
             self._error = error
-        NOTES.append(Note(self._what, started_s, time.perf_counter(), self._nbytes))
+        NOTES.append(Note(ref(self._world), self._what, started_s, time.perf_counter(), self._nbytes))
         with self._turn:
             self._ended = True
             self._turn.notify_all()
