@@ -23,7 +23,7 @@ import typer
 from tazza.cli.ranks import RANK_VARIABLE
 from tazza.distributed.starting import rank_here, size_here, start_command
 from tazza.errors import ArgumentError
-from tazza.runtime.files import resolved
+from tazza.runtime.files import make_folder, open_descriptor, resolved
 from tazza.runtime.threads import threads_allowed
 
 GRACE_S = 7.0
@@ -104,16 +104,16 @@ class _Rank:
         last: list[bytes] = []
         log = None
         if self.logs is not None:
-            folder = resolved(self.logs)
-            folder.mkdir(parents=True, exist_ok=True)
-            log = (folder / f"rank-{self.rank}.log").open("wb", buffering=0)
+            make_folder(self.logs)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+            log = open_descriptor(resolved(self.logs) / f"rank-{self.rank}.log", flags, "log of a rank")
         done = threading.Event()
 
         def carry() -> None:
             for line in source:
                 last[:] = [*last, line][-LAST_LINES:]
                 if log is not None:
-                    log.write(line)
+                    os.write(log, line)
                 if self.rank == 0:
                     sys.stdout.buffer.write(line)
                     sys.stdout.flush()
@@ -122,7 +122,7 @@ class _Rank:
         threading.Thread(target=carry, daemon=True).start()
         done.wait()
         if log is not None:
-            log.close()
+            os.close(log)
         return last
 
     def _tell(self, status: int, last: Sequence[bytes]) -> None:

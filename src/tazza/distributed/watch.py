@@ -157,10 +157,12 @@ def is_alive(process: int) -> bool:
     >>> is_alive(os.getpid()), is_alive(2**22 + 1)
     (True, False)
     """
+    if not _answers(process):
+        return False
     try:
         stat = Path(f"/proc/{process}/stat").read_bytes()
-    except OSError:
-        return Path("/proc/self").exists() is False and _answers(process)
+    except OSError:  # another system, or it has ended just now: the next look will tell
+        return True
     return stat.rpartition(b")")[2].split()[:1] not in ([b"Z"], [b"X"])
 
 
