@@ -48,6 +48,9 @@ NOT_RUN = {
     "pip install '.[parquet]'": "for one kind of results",
     "pip install '.[dask]'": "for clusters",
     "python -m tools.draw_view FOLDER": "needs a browser",
+    "tazza launch --ranks 4 train lenet --batch-size 64": "needs MPI",
+    "tazza launch --ranks 4 train lenet --batch-size 64 --resume": "needs MPI",
+    "python -m tools.draw_scaling": "takes a minute of ResNet-50, and changes a page",
 }
 LONG = {
     "make judge": "make judge LAYERS=40 CHAINS=10",

@@ -53,6 +53,7 @@ FLOORS = [
     ["interop"],
     ["fitting"],
     ["bulk"],
+    ["distributed"],
     ["tazza"],
     ["cli", "__main__"],
 ]

@@ -256,6 +256,29 @@ def train_program(
 
 
 train.command("net")(train_net)
+
+
+@app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+def launch(
+    command: Annotated[list[str], typer.Argument(help="what runs on each rank: train lenet, or train FILE.py")],
+    ranks: Annotated[
+        int | None, typer.Option(help="processes to start on this machine. [default: mpirun or srun has]", min=1)
+    ] = None,
+    logs: Annotated[
+        Path | None, typer.Option(help="folder for what each rank prints, a file a rank. [default: none]")
+    ] = None,
+) -> None:
+    """Train on several ranks: processes that each take a share of every batch, and learn as one.
+
+    Options of the command follow it; its batch size is that of all ranks together. Rank 0 prints, tests and writes;
+    where a rank fails, the others say which, and all end. Within mpirun, srun or a job of Kubernetes that sets up MPI
+    the same command joins the ranks that are there.
+    """
+    from tazza.cli.launch import launch as run
+
+    run(command, ranks, logs)
+
+
 app.command()(predict)
 
 

@@ -11,8 +11,9 @@ from rich.console import Console
 
 from tazza.cli.console import make_console, print_text
 from tazza.cli.progress import Pace
+from tazza.cli.ranks import PictureJob, build_share, follow_lenet, follows
 from tazza.cli.train_folder import CHECKPOINT, HISTORY, SETTINGS, check_folder, remove_results
-from tazza.cli.train_nets import SOFTMAX, TrainingNets, build
+from tazza.cli.train_nets import SOFTMAX, TrainingNets
 from tazza.cli.train_settings import TrainSettings
 from tazza.cli.training_run import TrainingRun
 from tazza.db.image_source import TrainAndTest, prepare
@@ -44,6 +45,9 @@ def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite:
         TazzaError: anything that the user can mend.
         KeyboardInterrupt: it was interrupted.
     """
+    if follows():
+        follow_lenet()
+        return
     console = make_console()
     started = time.perf_counter()
     check_folder(out, RESULTS, resume=resume, overwrite=overwrite)
@@ -51,8 +55,8 @@ def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite:
     settings.check()
     data = prepare(settings.data, settings.test_data, out / "data", seed=settings.seed)
     iterations = settings.iterations_of(data.train.count)
-    nets = build(settings, data, iterations, trust=trust)
     goes_on = resume and kind_of(out / CHECKPOINT) is not None
+    nets = build_share(PictureJob.of(settings, data, iterations, out / CHECKPOINT if goes_on else None, trust))
     if not goes_on:
         remove_results(out, RESULTS)
         settings.write(out / SETTINGS)

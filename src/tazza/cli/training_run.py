@@ -18,6 +18,7 @@ from tazza.cli.console import left_out, print_text
 from tazza.cli.history import History
 from tazza.cli.interruption import Interruption
 from tazza.cli.progress import Display, Pace, diverged
+from tazza.cli.ranks import check_ranks
 from tazza.cli.train_folder import CHECKPOINT, HISTORY, SETTINGS, check_end
 from tazza.cli.train_settings import StoredSettings
 from tazza.models.evaluation import Evaluation
@@ -97,6 +98,7 @@ class TrainingRun:
             TazzaError: anything that the user can mend.
             KeyboardInterrupt: it was interrupted.
         """
+        check_ranks(trainer)
         if resume:
             trainer.load(self.out / CHECKPOINT)
             check_end(trainer.iteration, self.iterations, self.out)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError
@@ -65,6 +66,23 @@ class TrainingTask(ABC):
 
         The same number gives the same batch: a training that goes on from a checkpoint is then one that never ended.
         """
+
+    def share(self, batch: Batch, rank: int, size: int) -> Batch:
+        """Return the part of a batch that is for one of several ranks, which learn together.
+
+        Every array is cut along its first axis into parts of equal length; a task with blobs of which that is not
+        true says so by its own method.
+
+        Raises:
+            ArgumentError: the parts would not be equal.
+        """
+        for name, values in batch.items():
+            if len(values) % size:
+                raise ArgumentError(
+                    f"{len(values)} examples of {name!r} cannot be divided among {size} ranks",
+                    hint="choose another batch size, or another number of ranks",
+                )
+        return {name: np.split(values, size)[rank] for name, values in batch.items()}
 
     @abstractmethod
     def test(self, workspace: Workspace) -> Mapping[str, float]:

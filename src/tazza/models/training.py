@@ -8,6 +8,9 @@ A checkpoint holds the state of a training: all tensors that one run of the trai
 (parameters, momenta, the counter of iterations, constants), how many runs there were, how many records each reader has
 given, and where the random generators of operators are. It is a minidb of blobs as the operator `Save` writes them. A
 training that goes on from it with the same type of net has the same losses, to the last bit, as one that never ended.
+
+Where the net is one of several ranks, rank 0 writes, and all read. A training may go on with another number of ranks,
+which then take other shares of the same records; generators go on on rank 0, those of others begin anew.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from tazza.db import DBReader, open_db
 from tazza.errors import ArgumentError, FileError, FormatError, NumericError, ShapeError
 from tazza.models.rate import rates_of
 from tazza.operator import Effects, effects_of, find_argument, operator_def, read_first, touched_by
+from tazza.ops.distributed.communicator import CommonWorld
 from tazza.proto import NetDef
 from tazza.runtime.closing import Closing
 from tazza.runtime.files import kind_of, resolved, shown
@@ -36,6 +40,8 @@ from tazza.workspace import Workspace
 ITERATIONS = "training/iterations"
 RECORDS = "training/records"
 GENERATORS = "training/random"
+RANKS = "training/ranks"
+"""How many ranks read as many records as the checkpoint says each, where there were several."""
 CHECKPOINT_TYPE = "minidb"
 SEED_STEP = 1_000_003
 """Seeds of operators are this far apart from one seed of a training to the next; a prime, so that they do not meet."""
@@ -131,6 +137,8 @@ class Trainer(Closing):
         self.net = workspace.create_net(_keeping(train_net, carried_blobs(train_net)), strict=strict)
         self._records_a_step = self._find_readers()
         self._records = dict.fromkeys(self._records_a_step, 0)
+        self.world = self._find_world()
+        """The rank that this is of several; None where it is alone."""
         self._carried = [name for name in carried_blobs(self.net.definition) if name not in fed]
 
     def close(self) -> None:
@@ -147,6 +155,21 @@ class Trainer(Closing):
                     batch = int(operator.op.arguments.get("batch_size", 1))
                     found[blob.name] = found.get(blob.name, 0) + max(1, batch)
         return found
+
+    def _find_world(self) -> CommonWorld | None:
+        """Return the rank as which the net exchanges with others."""
+        held = (blob.value for operator in self.net.operators for blob in operator.inputs)
+        return next((value for value in held if isinstance(value, CommonWorld)), None)
+
+    @property
+    def ranks(self) -> int:
+        """How many learn together."""
+        return 1 if self.world is None else self.world.size
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the rank that writes files."""
+        return self.world is None or self.world.rank == 0
 
     # -- running -----------------------------------------------------------------------------------------------------
 
@@ -201,11 +224,13 @@ class Trainer(Closing):
     # -- checkpoints -------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a checkpoint; what was there before is replaced as a whole or not at all.
+        """Write a checkpoint; what was there before is replaced as a whole or not at all. Ranks above 0 write none.
 
         Raises:
             FileError, DBError: it cannot be written.
         """
+        if not self.leads:
+            return
         names = [*self._state(), *self._feed_counters(), *self._feed_generators()]
         save = operator_def("Save", names, [], db=str(resolved(path)), db_type=CHECKPOINT_TYPE, absolute_path=1)
         self.workspace.run_operator(save)
@@ -243,10 +268,11 @@ class Trainer(Closing):
                     hint="the checkpoint was written by another net",
                 )
         self.iteration = self._count(ITERATIONS, source)
+        before_ranks = self._count(RANKS, source) if RANKS in stored else 1
         for reader in self._records:
-            self._records[reader] = self._count(_records_name(reader), source)
+            self._records[reader] = self._count(_records_name(reader), source) * before_ranks // self.ranks
             skip_records(self.workspace.blob(reader).get(DBReader), self._records[reader])
-        for name in stored:
+        for name in stored if self.leads else ():
             if name.startswith(f"{GENERATORS}/"):
                 self.net.restore_generator(name.removeprefix(f"{GENERATORS}/"), self._generator_state(name, source))
 
@@ -282,6 +308,8 @@ class Trainer(Closing):
     def _feed_counters(self) -> list[str]:
         """Put the counters into blobs, and return their names."""
         counters = {ITERATIONS: self.iteration}
+        if self.ranks > 1:
+            counters[RANKS] = self.ranks
         counters.update((_records_name(reader), count) for reader, count in self._records.items())
         for name, count in counters.items():
             self.workspace.feed(name, np.array([count], np.int64))

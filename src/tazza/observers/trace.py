@@ -36,21 +36,23 @@ def write_trace(path: str | os.PathLike[str], timeline: Timeline, *, process: st
     Raises:
         FileError: the file cannot be written.
     """
-    document = trace_document(timeline, process=process)
-    check_trace(document)
-    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    write_bytes_atomically(path, text.encode("utf-8", "replace"))
+    write_document(path, trace_document(timeline, process=process))
 
 
-def trace_document(timeline: Timeline, *, process: str = "tazza") -> dict[str, Any]:
-    """Return the trace of a timeline; times are in µs since its first span.
+def trace_document(
+    timeline: Timeline, *, process: str = "tazza", number: int = PROCESS, origin_s: float | None = None
+) -> dict[str, Any]:
+    """Return the trace of a timeline; times are in µs since `origin_s`, by default its first span.
+
+    Traces of several processes have numbers and one origin, and can be joined (`joined_documents`).
 
     >>> timeline = Timeline(); timeline.add("cpu 1", "Conv", 2.0, 2.5, flops=10**9)
     >>> [event["ph"] for event in trace_document(timeline)["traceEvents"]]
     ['M', 'M', 'M', 'X', 'C', 'C']
     """
     first = [timeline.start_s] if len(timeline) else []
-    origin_s = min(first + [sample.at_s for sample in timeline.samples], default=0.0)
+    if origin_s is None:
+        origin_s = min(first + [sample.at_s for sample in timeline.samples], default=0.0)
     events = [_metadata("process_name", 0, name=process)]
     for thread, (lane, row) in enumerate(timeline.rows(), start=1):
         events.append(_metadata("thread_name", thread, name=lane))
@@ -58,7 +60,33 @@ def trace_document(timeline: Timeline, *, process: str = "tazza") -> dict[str, A
         events += [_complete(span, thread, origin_s) for span in row]
     events += [_counter(sample.counter, sample.at_s - origin_s, sample.value) for sample in timeline.samples]
     events += _rates(timeline.spans, origin_s)
+    for event in events:
+        event["pid"] = number
     return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"dropped spans": str(timeline.dropped)}}
+
+
+def joined_documents(documents: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return one trace with the events of several, which have processes of their own.
+
+    >>> timeline = Timeline(); timeline.add("cpu 1", "Conv", 2.0, 2.5)
+    >>> joined = joined_documents(trace_document(timeline, number=number, origin_s=1.0) for number in (1, 2))
+    >>> [(event["pid"], event["ts"]) for event in joined["traceEvents"] if event["ph"] == "X"]
+    [(1, 1000000.0), (2, 1000000.0)]
+    """
+    events = [event for document in documents for event in document["traceEvents"]]
+    return {"traceEvents": events, "displayTimeUnit": "ms"}
+
+
+def write_document(path: str | os.PathLike[str], document: Mapping[str, Any]) -> None:
+    """Write a trace; the file appears as a whole.
+
+    Raises:
+        FormatError: it is none.
+        FileError: the file cannot be written.
+    """
+    check_trace(document)
+    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    write_bytes_atomically(path, text.encode("utf-8", "replace"))
 
 
 def _metadata(name: str, thread: int, /, **args: object) -> Event:

@@ -13,7 +13,7 @@ import pytest
 from tazza.errors import ClosedError, DeadlineError, NetError, RunCancelledError, SchemaError, ShapeError, TazzaError
 from tazza.nets import create_net
 from tazza.operator import operator_def, run_op
-from tazza.ops.distributed.common_world import CommonWorld
+from tazza.ops.distributed.thread_world import ThreadRank
 from tazza.proto import NetDef, OperatorDef
 from tazza.workspace import Workspace
 from tests.check import check_op
@@ -286,7 +286,7 @@ def test_a_rank_that_never_comes() -> None:
     def act(rank: int, workspace: Workspace) -> None:
         join(workspace, rank, 2)
         if rank == 0:
-            workspace.blob("world").get(CommonWorld).timeout_s = 0.05  # to join, it waits for as long as it takes
+            workspace.blob("world").get(ThreadRank).timeout_s = 0.05  # to join, it waits for as long as it takes
             workspace.feed("x", np.zeros(3))
             workspace.run_operator(SUM)
 
@@ -303,7 +303,7 @@ def test_a_rank_that_waits_can_be_cancelled() -> None:
             return
         net = create_net(NetDef(name="waits", type="async_scheduling", num_workers=1, op=[SUM]), workspace)
         run = net.run_async()
-        world = workspace.blob("world").get(CommonWorld).world
+        world = workspace.blob("world").get(ThreadRank).world
         while not world.open_meetings:
             time.sleep(1e-3)
         run.cancel()

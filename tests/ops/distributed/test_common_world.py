@@ -10,8 +10,8 @@ import pytest
 
 from tazza.errors import ArgumentError, TazzaError
 from tazza.operator import operator_def, run_op
-from tazza.ops.distributed.common_world import CommonWorld, Notes, find_world
 from tazza.ops.distributed.store import StoreHandler
+from tazza.ops.distributed.thread_world import Notes, ThreadRank, find_world
 from tazza.workspace import Workspace
 from tests.check import check_op
 from tests.sequences import Sequence, Step, on_sequences
@@ -39,7 +39,7 @@ def test_cases(case: Sequence) -> None:
 def test_a_world_of_one_rank_is_complete_at_once(type: str) -> None:
     world = run_op("CreateCommonWorld", size=1)
     made = world if type == "CreateCommonWorld" else run_op(type, world)
-    assert isinstance(made, CommonWorld)
+    assert isinstance(made, ThreadRank)
     assert (made.rank, made.world.size, made.world.ranks) == (0, 1, {0})
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tazza.errors import ArgumentError, ClosedError, DeadlineError, DTypeError, NetError, ShapeError
 from tazza.operator import operator_def
-from tazza.ops.distributed import common_world
+from tazza.ops.distributed import thread_world
 from tazza.workspace import Workspace
 from tests.check import check_op
 from tests.ops.distributed.test_collective import join, together
@@ -132,7 +132,7 @@ def test_nobody_waits_for_ever() -> None:
 
 
 def test_messages_that_nobody_receives_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(common_world, "MESSAGES_MAX", 3)
+    monkeypatch.setattr(thread_world, "MESSAGES_MAX", 3)
     home = Workspace()
     join(home, 0, 1)
     for number in range(3):

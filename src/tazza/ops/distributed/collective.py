@@ -1,7 +1,7 @@
 """Collective operators: Allreduce, Reduce, ReduceScatter, Allgather, Broadcast, Barrier.
 
-All ranks of a world run them together. Sums are formed in the order of the ranks, and of the blobs of a rank, so that
-all ranks get the same bits, however their threads run.
+All ranks of a world run them together, and get the same bits. Between threads sums are formed in the order of the
+ranks, and of the blobs of a rank; between processes in that of the MPI library.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import numpy as np
 
 from tazza.errors import ShapeError
 from tazza.operator import Array, Effects, Operator, OpView, Role, Spec, arg, as_many, blob, each, host_kernel, schema
-from tazza.ops.distributed.common_world import NO_GRADIENT, WORLD, CommonWorld, WorldKernel
-from tazza.tensor import Blob, DataType, Tensor, TensorSpec
+from tazza.ops.distributed.common_world import NO_GRADIENT, WorldKernel
+from tazza.ops.distributed.communicator import WORLD, CommonWorld
+from tazza.tensor import ROW_MAJOR, Blob, DataType, Tensor, TensorSpec
 
 NUMERIC = frozenset(
     {DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.INT8, DataType.UINT8, DataType.INT32, DataType.INT64}
@@ -22,43 +23,22 @@ ON_WORLD = blob("comm_world", type_name=WORLD, role=Role.STATE)
 
 
 class Collective(WorldKernel):
-    """Base of the kernels here: brings the blobs of a rank to the others, and leaves there what comes out."""
+    """Base of the kernels here: looks at the blobs of a rank, and at the world that is the operator's first input."""
 
     def __init__(self, operator: Operator) -> None:
-        """Meet in the world that is the operator's first input."""
+        """Meet in that world."""
         super().__init__(operator)
         self._blob: Blob = operator.inputs[0]
 
-    def together(self, op: OpView, X: Sequence[Blob], Y: Sequence[Blob], what: str) -> None:
-        """Meet the other ranks with X and write what comes out to Y; see `meet`."""
-        for target, result in zip(Y, self.meet(op, X, what), strict=True):
-            target.tensor().assign(result)
-
-    def meet(self, op: OpView, X: Sequence[Blob], what: str) -> Sequence[Array]:
-        """Meet the other ranks with X and return what comes out, which nobody writes.
-
-        Raises:
-            ShapeError: the blobs of this rank differ.
-            NetError, ClosedError, RunCancelledError, DeadlineError: see `World.meet`.
-        """
-        with self.patience.span():
-            world = self._blob.get(CommonWorld)
-            self.world = world.world
-            self.check(op, world)
-            tensors = [one.get(Tensor) for one in X]
-            if len({(one.spec.dims, one.dtype) for one in tensors}) > 1:
-                found = ", ".join(f"{one.name!r}: {tensor.spec}" for one, tensor in zip(X, tensors, strict=True))
-                raise op.error(ShapeError, f"the blobs of a rank differ: {found}")
-            arrays = [tensor.plain() for tensor in tensors]
-            shape = f" of {len(X)} x {tensors[0].dtype.label}{list(tensors[0].shape)}" if tensors else ""
-            return world.meet(f"{op.type}{what}{shape}", arrays, self.work, self.patience)
+    def come(self, op: OpView) -> CommonWorld:
+        """Return the world, in which this rank may now wait for others."""
+        own = self.world = self._blob.get(CommonWorld)
+        self.check(op, own)
+        self.patience.begin(own.timeout_s)
+        return own
 
     def check(self, op: OpView, own: CommonWorld) -> None:
         """Check that the arguments are for this world: all are for most types."""
-
-    def work(self, brought: dict[int, Sequence[Array]]) -> Sequence[Array]:
-        """Return what every rank gets, of what all bring by rank; nobody writes it."""
-        raise NotImplementedError
 
 
 class Rooted(Collective):
@@ -66,23 +46,21 @@ class Rooted(Collective):
 
     def check(self, op: OpView, own: CommonWorld) -> None:
         """Raise a `ShapeError` unless `root` is a rank of the world."""
-        size = own.world.size
-        op.require(op.root < size, f"root = {op.root} is not below the {size} ranks of the world")
+        op.require(op.root < own.size, f"root = {op.root} is not below the {own.size} ranks of the world")
 
 
-def in_order(brought: dict[int, Sequence[Array]]) -> list[Array]:
-    """Return all arrays, in the order of the ranks and of the blobs of a rank."""
-    return [array for _, arrays in sorted(brought.items()) for array in arrays]
+def brought(op: OpView, X: Sequence[Blob], what: str = "") -> tuple[list[Array], str]:
+    """Return the arrays that a rank brings, and what the others are told of them.
 
-
-def total_of(brought: dict[int, Sequence[Array]]) -> Array:
-    """Return the sum of all arrays."""
-    first, *others = in_order(brought)
-    total = first.copy()
-    with np.errstate(all="ignore"):
-        for array in others:
-            np.add(total, array, out=total)
-    return total
+    Raises:
+        ShapeError: they differ.
+    """
+    tensors = [one.get(Tensor) for one in X]
+    if len({(one.spec.dims, one.dtype) for one in tensors}) > 1:
+        found = ", ".join(f"{one.name!r}: {tensor.spec}" for one, tensor in zip(X, tensors, strict=True))
+        raise op.error(ShapeError, f"the blobs of a rank differ: {found}")
+    shape = f" of {len(X)} x {tensors[0].dtype.label}{list(tensors[0].shape)}" if tensors else ""
+    return [tensor.plain() for tensor in tensors], f"{op.type}{what}{shape}"
 
 
 ALLREDUCE = schema(
@@ -107,10 +85,19 @@ class Allreduce(Collective):
     """Sums."""
 
     def run(self, op: OpView, X: tuple[Blob, ...], Y: tuple[Blob, ...]) -> None:
-        self.together(op, X, Y, "")
+        with self.patience.span():
+            own = self.come(op)
+            arrays, what = brought(op, X)
+            tensors = [target.tensor() for target in Y]
+            out = tensors[0].array if is_plain(tensors[0]) else np.empty_like(arrays[0])
+            own.allreduce(what, arrays, out, self.patience)
+        for tensor in tensors:
+            tensor.mark_written() if is_plain(tensor) and tensor.array is out else tensor.assign(out)
 
-    def work(self, brought: dict[int, Sequence[Array]]) -> Sequence[Array]:
-        return [total_of(brought)] * len(brought[0])
+
+def is_plain(tensor: Tensor) -> bool:
+    """Whether a tensor's own memory holds its elements one behind the other, on the host."""
+    return tensor.spec.place.is_host and tensor.spec.layout == ROW_MAJOR
 
 
 REDUCE = schema(
@@ -133,12 +120,13 @@ REDUCE = schema(
 class Reduce(Rooted):
     """Sums, for one rank."""
 
-    def run(self, op: OpView, comm_world: Blob, X: Blob, Y: Blob) -> None:
-        (total,) = self.meet(op, [X], f" to rank {op.root}")
-        Y.tensor().assign(total if comm_world.get(CommonWorld).rank == op.root else np.zeros_like(total))
-
-    def work(self, brought: dict[int, Sequence[Array]]) -> Sequence[Array]:
-        return [total_of(brought)]
+    def run(self, op: OpView, X: Blob, Y: Blob) -> None:
+        with self.patience.span():
+            own = self.come(op)
+            arrays, what = brought(op, [X], f" to rank {op.root}")
+            total = np.empty_like(arrays[0])
+            own.allreduce(what, arrays, total, self.patience)
+        Y.tensor().assign(total if own.rank == op.root else np.zeros_like(total))
 
 
 REDUCE_SCATTER = schema(
@@ -174,12 +162,15 @@ class ReduceScatter(Collective):
         super().__init__(operator)
         self._counts: Blob = operator.blobs["counts"]
 
-    def run(self, op: OpView, comm_world: Blob, X: tuple[Blob, ...], counts: Blob, Y: tuple[Blob, ...]) -> None:
+    def run(self, op: OpView, X: tuple[Blob, ...], counts: Blob, Y: tuple[Blob, ...]) -> None:
         parts: list[int] = counts.get(Tensor).plain().reshape(-1).tolist()
-        total = self.meet(op, X, f" by {parts}")[0].reshape(-1)
-        rank = comm_world.get(CommonWorld).rank
-        before = sum(parts[:rank])
-        part = total[before : before + parts[rank]]
+        with self.patience.span():
+            own = self.come(op)
+            arrays, what = brought(op, X, f" by {parts}")
+            total = np.empty_like(arrays[0])
+            own.allreduce(what, arrays, total, self.patience)
+        before = sum(parts[: own.rank])
+        part = total.reshape(-1)[before : before + parts[own.rank]]
         for target in Y:
             whole = target.get(Tensor).plain().copy()
             whole.reshape(-1)[: len(part)] = part
@@ -187,11 +178,8 @@ class ReduceScatter(Collective):
 
     def check(self, op: OpView, own: CommonWorld) -> None:
         parts = self._counts.get(Tensor).plain().reshape(-1).tolist()
-        op.require(len(parts) == own.world.size, f"there are {len(parts)} counts for {own.world.size} ranks")
+        op.require(len(parts) == own.size, f"there are {len(parts)} counts for {own.size} ranks")
         op.require(min(parts) >= 0, f"a count is negative: {parts}")
-
-    def work(self, brought: dict[int, Sequence[Array]]) -> Sequence[Array]:
-        return [total_of(brought)]
 
 
 ALLGATHER = schema(
@@ -220,10 +208,11 @@ class Allgather(Collective):
     """Joins."""
 
     def run(self, op: OpView, X: tuple[Blob, ...], Y: Blob) -> None:
-        self.together(op, X, [Y], "")
-
-    def work(self, brought: dict[int, Sequence[Array]]) -> Sequence[Array]:
-        return [np.concatenate([array.reshape(-1) for array in in_order(brought)])]
+        with self.patience.span():
+            own = self.come(op)
+            arrays, what = brought(op, X)
+            gathered = own.allgather(what, arrays, self.patience)
+        Y.tensor().assign(np.concatenate([array.reshape(-1) for array in gathered]))
 
 
 BROADCAST = schema(
@@ -248,15 +237,13 @@ BROADCAST = schema(
 class Broadcast(Rooted):
     """Hands out what the root brings."""
 
-    def __init__(self, operator: Operator) -> None:
-        super().__init__(operator)
-        self._root: int = operator.op.root
-
     def run(self, op: OpView, X: tuple[Blob, ...], Y: tuple[Blob, ...]) -> None:
-        self.together(op, X, Y, f" from rank {op.root}")
-
-    def work(self, brought: dict[int, Sequence[Array]]) -> Sequence[Array]:
-        return [brought[self._root][0].copy()] * len(brought[self._root])
+        with self.patience.span():
+            own = self.come(op)
+            arrays, what = brought(op, X, f" from rank {op.root}")
+            result = own.broadcast(what, op.root, arrays, self.patience)
+        for target in Y:
+            target.tensor().assign(result)
 
 
 BARRIER = schema(
@@ -278,7 +265,5 @@ class Barrier(Collective):
     """Brings nothing."""
 
     def run(self, op: OpView) -> None:
-        self.together(op, (), (), "")
-
-    def work(self, brought: dict[int, Sequence[Array]]) -> Sequence[Array]:
-        return ()
+        with self.patience.span():
+            self.come(op).barrier(self.patience)

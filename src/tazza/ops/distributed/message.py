@@ -10,7 +10,8 @@ import numpy as np
 from tazza.errors import ArgumentError, NumericError, ShapeError
 from tazza.operator import Effects, Operator, OpView, Role, arg, blob, host_kernel, one_value, schema
 from tazza.ops.distributed.collective import NUMERIC, ON_WORLD
-from tazza.ops.distributed.common_world import NO_GRADIENT, CommonWorld, Message, WorldKernel
+from tazza.ops.distributed.common_world import NO_GRADIENT, WorldKernel
+from tazza.ops.distributed.communicator import CommonWorld, Message
 from tazza.tensor import Blob, DataType, Tensor
 
 ANY = -1
@@ -64,8 +65,8 @@ SEND_TENSOR = schema(
 @host_kernel(SEND_TENSOR)
 def send_tensor(op: OpView, comm_world: Blob, X: Blob, dst: Blob | None, tag: Blob | None) -> None:
     own = comm_world.get(CommonWorld)
-    target = rank_in(op, "dst", said(op, "dst", dst), own.world.size)
-    own.world.send(Message(own.rank, target, said(op, "tag", tag), X.get(Tensor).plain().copy()))
+    target = rank_in(op, "dst", said(op, "dst", dst), own.size)
+    own.send(Message(own.rank, target, said(op, "tag", tag), X.get(Tensor).plain()))
 
 
 RECEIVE_TENSOR = schema(
@@ -115,12 +116,12 @@ class ReceiveTensor(WorldKernel):
     def run(self, op: OpView, comm_world: Blob, src: Blob | None, tag: Blob | None, Y_received: Blob) -> None:
         with self.patience.span():
             own = comm_world.get(CommonWorld)
-            self.world = own.world
+            self.world = own
             source, wanted = said(op, "src", src), said(op, "tag", tag)
             if source != ANY:
-                rank_in(op, "src", source, own.world.size)
+                rank_in(op, "src", source, own.size)
             self.patience.begin(own.timeout_s)
-            message = own.world.receive(own.rank, source, wanted, self.patience)
+            message = own.receive(source, wanted, self.patience)
         held, got = Y_received.get(Tensor), message.content
         if (tuple(held.shape), held.plain().dtype) != (got.shape, got.dtype):
             relation = f"rank {message.source} sent {got.dtype.name}{list(got.shape)} for {Y_received.name!r}, which is"

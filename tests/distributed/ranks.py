@@ -1,0 +1,88 @@
+"""A program that `mpiexec` starts: operators between processes, or a case of `cases.py`, whose results go to a file.
+
+mpiexec -n 2 python -m tests.distributed.ranks operators
+mpiexec -n 2 python -m tests.distributed.ranks train CASE NET_TYPE FILE.npz
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tazza.distributed.membership import Membership, mpi_membership
+from tazza.operator import operator_def
+from tazza.workspace import Workspace
+from tests.distributed.cases import CASES, train_rank
+
+DTYPES = ("float32", "float64", "float16", "int32", "int64", "uint8", "int8")
+SHAPES = ((3,), (2, 3), (), (0, 2))
+LONG = 300_000
+"""Elements of a message that nobody sends before it is asked for."""
+
+
+def operators() -> None:
+    """Run every operator over a world of MPI, for all types and some shapes.
+
+    Raises:
+        AssertionError: one gave something else.
+    """
+    workspace = Workspace()
+    own = mpi_membership()
+    workspace.run_operator(operator_def("CreateCommonWorld", [], ["world"], engine=own.engine))
+    workspace.run_operator(operator_def("CloneCommonWorld", ["world"], ["other"]))
+    for dtype in DTYPES:
+        for shape in SHAPES:
+            _collective(workspace, own, np.zeros(shape, dtype))
+    before, behind = (own.rank - 1) % own.size, (own.rank + 1) % own.size
+    for count in (1, LONG):
+        x = np.full(count, own.rank, np.float32)
+        workspace.feed("x", x)
+        workspace.run_operator(operator_def("SendTensor", ["other", "x"], [], dst=behind, tag=3))
+        workspace.run_operator(operator_def("ReceiveTensor", ["other", "x"], ["x", "source", "tag"], src=-1))
+        _same(workspace.fetch("x"), np.full_like(x, before))
+        _same(workspace.fetch("source"), np.array(before, np.int32))
+        _same(workspace.fetch("tag"), np.array(3, np.int32))
+    workspace.run_operator(operator_def("Barrier", ["other"], []))
+
+
+def _collective(workspace: Workspace, own: Membership, zeros: NDArray[Any]) -> None:
+    rank, size = own.rank, own.size
+    values = [np.asarray(zeros + (one + 1), zeros.dtype) for one in range(size)]
+    everything = np.concatenate([value.reshape(-1) for value in values])
+    total = np.asarray(zeros + sum(range(1, size + 1)), zeros.dtype)
+    root = size - 1
+    for inputs, type, wanted in (
+        (["x", "y"], "Allreduce", total + total),
+        (["x"], "Broadcast", values[root]),
+        (["x"], "Reduce", total if rank == root else np.zeros_like(total)),
+        (["x"], "Allgather", everything),
+    ):
+        for name in ("x", "y"):
+            workspace.feed(name, values[rank])
+        outputs = inputs if type in ("Allreduce", "Broadcast") else ["z"]
+        arguments: dict[str, Any] = {"root": root} if type in ("Broadcast", "Reduce") else {}
+        workspace.run_operator(operator_def(type, ["world", *inputs], outputs, **arguments))
+        for name in outputs:
+            _same(workspace.fetch(name), wanted)
+
+
+def _same(one: Any, other: Any) -> None:
+    assert one.dtype == other.dtype
+    np.testing.assert_array_equal(one, other)
+
+
+def train(case: str, net_type: str, path: Path) -> None:
+    """Train a case; rank 0 writes what came of it."""
+    own = mpi_membership()
+    found = train_rank(CASES[case], own, net_type=net_type)
+    if own.leads:
+        arrays: dict[str, Any] = {"losses": found.losses, **found.parameters}
+        np.savez(path, **arrays)
+
+
+if __name__ == "__main__":
+    operators() if sys.argv[1] == "operators" else train(sys.argv[2], sys.argv[3], Path(sys.argv[4]))

@@ -1,0 +1,66 @@
+"""Data parallelism between threads: the losses and parameters of one process, whatever runs the nets."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+from tazza.distributed.data_parallel import Exchanging
+from tazza.distributed.membership import Membership
+from tests.distributed.cases import CASES, Trained, train_alone, train_rank
+from tests.ops.distributed.test_collective import together
+
+
+@functools.cache
+def alone(case: str, ranks: int) -> Trained:
+    return train_alone(CASES[case], ranks)
+
+
+def ranks_of(case: str, size: int, net_type: str, exchanging: Exchanging | None = None) -> list[Trained]:
+    def act(rank: int, _: object) -> Trained:
+        membership = Membership(rank, size, name=f"{case} {size} {net_type}")
+        return train_rank(CASES[case], membership, net_type=net_type, exchanging=exchanging)
+
+    found = together(size, act)
+    for one in found:
+        if isinstance(one, BaseException):
+            raise one
+    return found
+
+
+def check_same(one: Trained, other: Trained, slack: float) -> None:
+    np.testing.assert_allclose(one.losses, other.losses, rtol=slack, atol=0)
+    assert one.parameters.keys() == other.parameters.keys()
+    for name, values in one.parameters.items():
+        np.testing.assert_allclose(values, other.parameters[name], rtol=slack, atol=slack, err_msg=name)
+
+
+SLOW = pytest.param("lenet", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("net_type", ["simple", "dag", "async_scheduling", "plan"])
+@pytest.mark.parametrize("case", ["normalized", "clicks", SLOW])
+def test_two_ranks_learn_what_one_process_does(case: str, net_type: str) -> None:
+    found = ranks_of(case, 2, net_type)
+    check_same(found[0], found[1], 0)
+    check_same(found[0], alone(case, 2), 1e-4 if net_type == "plan" else 0)
+
+
+@pytest.mark.parametrize("case", ["normalized", "clicks", SLOW])
+def test_four_ranks_do_too_and_so_does_a_joint_batch_without_normalization(case: str) -> None:
+    found = ranks_of(case, 4, "simple", Exchanging(bucket_bytes=2000))
+    for one in found[1:]:
+        check_same(found[0], one, 0)
+    check_same(found[0], alone(case, 4), 1e-5)
+    if case != "normalized":  # whose means are those of a share
+        check_same(found[0], alone(case, 1), 1e-4)
+
+
+@pytest.mark.slow
+def test_gradients_may_go_around_in_few_bytes() -> None:
+    exact, rounded = alone("lenet", 2), ranks_of("lenet", 2, "simple", Exchanging(sent_as="bfloat16"))
+    check_same(rounded[0], rounded[1], 0)
+    assert rounded[0].losses != exact.losses
+    np.testing.assert_allclose(rounded[0].losses, exact.losses, rtol=0.05)
