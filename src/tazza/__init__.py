@@ -16,6 +16,7 @@ from tazza.runtime.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from tazza.device import device_option, device_scope
+    from tazza.fitting import Fitted, fit
     from tazza.interop import Predictor, export_nets, load, save_nets, save_predictor
     from tazza.models import BlobReference, Model, Net, name_scope, sgd
     from tazza.operator import run_op
@@ -30,6 +31,7 @@ __all__ = [
     "Blob",
     "BlobReference",
     "DataType",
+    "Fitted",
     "Model",
     "Net",
     "Predictor",
@@ -39,6 +41,7 @@ __all__ = [
     "device_scope",
     "errors",
     "export_nets",
+    "fit",
     "global_init",
     "load",
     "name_scope",
@@ -54,6 +57,7 @@ _lent, _names = lazy_names(
     __name__,
     {
         "tazza.device": ("device_option", "device_scope"),
+        "tazza.fitting": ("Fitted", "fit"),
         "tazza.interop": ("Predictor", "export_nets", "load", "save_nets", "save_predictor"),
         "tazza.models": ("BlobReference", "Model", "Net", "name_scope", "sgd"),
         "tazza.operator": ("run_op",),

@@ -49,6 +49,7 @@ FLOORS = [
     ["observers"],
     ["models"],
     ["interop"],
+    ["fitting"],
     ["tazza"],
     ["cli", "__main__"],
 ]

@@ -20,6 +20,7 @@ from tazza.cli.completion import operator_types
 from tazza.cli.image_commands import predict, quantize
 from tazza.cli.interruption import Interrupted, raised_signals
 from tazza.cli.options import Device, Engines, Gamma, InitNet, Inputs, ParameterNet, TestData, TrainNet, Trust
+from tazza.cli.train_commands import train_net
 from tazza.errors import TazzaError
 
 INTERRUPTED = STATUS_OF_SIGNAL + signal.SIGINT
@@ -47,12 +48,29 @@ class Commands(TyperGroup):
 
 
 class Trainings(TyperGroup):
-    """A group of commands in which a program is one too: `tazza train FILE.py`."""
+    """A group of commands in which programs and nets are some too: `tazza train FILE.py`, `tazza train resnet50`."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the words begin with, and what is left of them."""
-        program = bool(args) and args[0].endswith(".py")
-        return super().resolve_command(ctx, ["program", *args] if program else args)
+        first = args[0] if args else ""
+        if first.endswith(".py"):
+            return super().resolve_command(ctx, ["program", *args])
+        command = self.get_command(ctx, first)
+        if first == "lenet" and command is not None and self._is_of_pictures(ctx, command, args[1:]):
+            command = None
+        named = command is not None or not first or first.startswith("-")
+        return super().resolve_command(ctx, args if named else ["net", *args])
+
+    def _is_of_pictures(self, ctx: Any, command: Any, args: list[str]) -> bool:
+        """Whether options ask for what nets of the zoo are trained with: pictures, or how these change."""
+        from tazza.cli.train_data import is_of_pictures
+
+        own = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+        other = self.get_command(ctx, "net")
+        assert other is not None, "it is below"
+        known = {name for one in other.params for name in (*one.opts, *one.secondary_opts)}
+        given = {word.partition("=")[0] for word in args}
+        return bool(given & (known - own)) or is_of_pictures(args)
 
 
 app = typer.Typer(
@@ -63,7 +81,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 train = typer.Typer(
-    cls=Trainings, help="Train a model: one of these, or a program: tazza train FILE.py.", no_args_is_help=True
+    cls=Trainings,
+    help="Train a model: one of these; a net of the zoo, or one from files, on your pictures: tazza train NET --data"
+    " FOLDER; or a program: tazza train FILE.py.",
+    no_args_is_help=True,
 )
 app.add_typer(train, name="train")
 
@@ -229,6 +250,7 @@ def train_program(
     train_task(program, given, folder, resume=resume, overwrite=overwrite)
 
 
+train.command("net")(train_net)
 app.command()(predict)
 
 

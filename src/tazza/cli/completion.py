@@ -37,3 +37,10 @@ def operator_types(incomplete: str) -> list[str]:
     from tazza.operator import SCHEMAS
 
     return [name for name in SCHEMAS if name.startswith(incomplete)]
+
+
+def classifiers(incomplete: str) -> list[str]:
+    """Return the nets of the zoo that begin so."""
+    from tazza.models.zoo import CLASSIFIERS
+
+    return [name for name in CLASSIFIERS if name.startswith(incomplete)]

@@ -96,7 +96,7 @@ class _Run(TrainingRun):
         if self._epochs_of(done) <= self._epochs_of(done - 1):
             return None
         tested = self._evaluate(trainer, 0)
-        self.history.tests[done] = tested.accuracy
+        self.note_test(trainer, {self.tested: tested.accuracy})
         return f"epoch {self._epochs_of(done)}  {self.pace}  test accuracy {tested.accuracy:.2%}"
 
     def _evaluate(self, trainer: Trainer, keep: int) -> Evaluation:
@@ -110,10 +110,10 @@ class _Run(TrainingRun):
             keep=keep,
         )
 
-    def finish(self, trainer: Trainer, started: float) -> None:
+    def finish(self, trainer: Trainer, started: float) -> Evaluation:
         """Test, write the nets, draw the pictures, and print the results."""
         tested = self._evaluate(trainer, min(LEAST_SURE, self._data.test.count))
-        self.history.tests[trainer.iteration] = tested.accuracy
+        self.note_test(trainer, {self.tested: tested.accuracy})
         self.history.write(self.out / HISTORY)
         self._export(trainer.workspace)
         self._draw(tested)
@@ -123,6 +123,7 @@ class _Run(TrainingRun):
             f"test accuracy {tested.accuracy:.2%} ({tested.correct} of {tested.count}),"
             f" {self.pace.units_per_s:.0f} images/s, {trainer.iteration} iterations, {seconds:.1f} s in all"
         )
+        return tested
 
     def _export(self, workspace: Workspace) -> None:
         net, names = self._nets.core, self._nets.parameters

@@ -137,7 +137,7 @@ class TrainSettings(StoredSettings):
 
 def _is(kind: str, value: object) -> bool:
     """Whether a value of JSON is of the type that a setting is declared with."""
-    types = {"None": (type(None),), "str": (str,), "int": (int,), "float": (int, float)}
+    types = {"None": (type(None),), "str": (str,), "int": (int,), "float": (int, float), "bool": (bool,)}
     if kind == "dict[str, str]":
         return isinstance(value, dict) and all(type(each) is str for each in cast("dict[str, Any]", value).values())
     return type(value) in types[kind]

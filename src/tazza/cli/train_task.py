@@ -188,7 +188,7 @@ class _Run(TrainingRun):
 
     def _measured(self, trainer: Trainer) -> dict[str, float]:
         figures = self._learning.tested()
-        self.history.tests[trainer.iteration] = next(iter(figures.values()))
+        self.note_test(trainer, figures)
         return figures
 
     def finish(self, trainer: Trainer, started: float) -> None:

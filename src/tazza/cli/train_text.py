@@ -212,7 +212,7 @@ class _Run(TrainingRun):
     def _measured(self, trainer: Trainer) -> float:
         nets, text = self._nets, self._text
         loss = nats_a_character(trainer.workspace, nets.parameters, nets.sizes, text.train, text.test)
-        self.history.tests[trainer.iteration] = loss
+        self.note_test(trainer, {self.tested: loss})
         return loss
 
     def finish(self, trainer: Trainer, started: float) -> None:

@@ -7,6 +7,8 @@ at the end.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import ClassVar
 
@@ -18,7 +20,20 @@ from tazza.cli.interruption import Interruption
 from tazza.cli.progress import Display, Pace, diverged
 from tazza.cli.train_folder import CHECKPOINT, HISTORY, SETTINGS, check_end
 from tazza.cli.train_settings import StoredSettings
+from tazza.models.evaluation import Evaluation
+from tazza.models.listener import TrainingListener
 from tazza.models.training import Trainer
+
+
+def listeners_of(settings: StoredSettings, out: Path) -> list[TrainingListener]:
+    """Return who is told how a training of a command goes: the only place where they are chosen.
+
+    Args:
+        settings: what the training was asked for.
+        out: its folder, for what they write.
+    """
+    del settings, out
+    return []
 
 
 class TrainingRun:
@@ -37,6 +52,7 @@ class TrainingRun:
         self.iterations = iterations
         self._console = console
         self._every = every
+        self._listeners: Sequence[TrainingListener] = ()
 
     # -- what a training says of itself --------------------------------------------------------------------------------
 
@@ -47,8 +63,15 @@ class TrainingRun:
         """Test and return what to say, if a round through the data has ended; None: there is nothing to say."""
         raise NotImplementedError
 
-    def finish(self, trainer: Trainer, started: float) -> None:
-        """Test, write and draw the results, and print them; `started` is by `time.perf_counter`."""
+    def gives_up(self) -> bool:
+        """Whether the tests so far say that more steps are of no use."""
+        return False
+
+    def finish(self, trainer: Trainer, started: float) -> Evaluation | None:
+        """Test, write and draw the results, and print them; return what the test gave, where it classifies.
+
+        `started` is by `time.perf_counter`.
+        """
         raise NotImplementedError
 
     # -- what is the same for all --------------------------------------------------------------------------------------
@@ -56,6 +79,12 @@ class TrainingRun:
     def say(self, text: str) -> None:
         """Print a line."""
         print_text(self._console, text)
+
+    def note_test(self, trainer: Trainer, figures: Mapping[str, float]) -> None:
+        """Keep what a test gave, the most telling figure first, and tell it to all who listen."""
+        self.history.tests[trainer.iteration] = next(iter(figures.values()))
+        for listener in self._listeners:
+            listener.tested(trainer, figures)
 
     def go(self, trainer: Trainer, settings: StoredSettings, started: float, *, resume: bool) -> None:
         """Train to the end, from where a checkpoint left off with `resume`.
@@ -70,10 +99,15 @@ class TrainingRun:
             settings.write(self.out / SETTINGS)
             self.history = History.read(self.out / HISTORY, trainer.iteration, self.tested)
             self.say(f"going on after iteration {trainer.iteration} of {self.iterations}")
-        with Interruption() as interruption:
+        with ExitStack() as held, Interruption() as interruption:
             try:
+                self._listeners = [held.enter_context(each) for each in listeners_of(settings, self.out)]
+                for listener in self._listeners:
+                    listener.began(trainer)
                 self._learn(trainer, interruption)
-                self.finish(trainer, started)
+                evaluation = self.finish(trainer, started)
+                for listener in self._listeners:
+                    listener.finished(trainer, evaluation)
                 self._remark()
             except KeyboardInterrupt:
                 self._leave(trainer, whole=not interruption.within)
@@ -83,17 +117,21 @@ class TrainingRun:
         steps = trainer.run(self.iterations, checkpoint=self.out / CHECKPOINT, every=self._every)
         with Display(self._console, self.pace, trainer.iteration) as display:
             self._test(trainer, display)  # what an interrupted training came to no more
-            while trainer.iteration < self.iterations:
+            while trainer.iteration < self.iterations and not self.gives_up():
                 before = time.perf_counter()
                 with interruption.held():
                     self.feed(trainer)
                     step = next(steps)
                     self.history.steps.append(step)
+                    for listener in self._listeners:
+                        listener.stepped(trainer, step)
                 self.pace.add(step, time.perf_counter() - before)
                 display.show(step)
                 self._test(trainer, display)
                 if step.iteration == self.iterations or step.iteration % self._every == 0:
                     self.history.write(self.out / HISTORY)
+        if trainer.iteration < self.iterations:
+            trainer.save(self.out / CHECKPOINT)
 
     def _test(self, trainer: Trainer, display: Display) -> None:
         if trainer.iteration != self.iterations and trainer.iteration not in self.history.tests:  # else `finish` does

@@ -194,7 +194,7 @@ def _written(
         write_image_records(WRITTEN_TYPE, train, train_images, lambda done, _: progress(done, total))
         write_image_records(WRITTEN_TYPE, test, test_images, lambda done, _: progress(len(train_images) + done, total))
 
-    return _once(folder, made_from, write, origin)
+    return databases_once(folder, made_from, write, origin)
 
 
 def _divided(whole: ImageDB, folder: Path, seed: int, progress: Progress) -> TrainAndTest:
@@ -209,7 +209,7 @@ def _divided(whole: ImageDB, folder: Path, seed: int, progress: Progress) -> Tra
         write_records(WRITTEN_TYPE, train, _some(whole, ~is_test), whole.count - count, progress)
         write_records(WRITTEN_TYPE, test, _some(whole, is_test), count, progress)
 
-    return _once(folder, made_from, write, str(whole))
+    return databases_once(folder, made_from, write, str(whole))
 
 
 def _labels(whole: ImageDB) -> NDArray[np.int64]:
@@ -237,10 +237,20 @@ def _some(whole: ImageDB, wanted: NDArray[np.bool_]) -> Iterator[bytes]:
     return compress(_records(whole), wanted.tolist())
 
 
-def _once(
+def databases_once(
     folder: Path, made_from: Mapping[str, object], write: Callable[[Path, Path], None], origin: str
 ) -> TrainAndTest:
-    """Let `write` make both databases, unless they are there and were made from the same."""
+    """Let `write(train, test)` make both databases in a folder, unless they are there and were made from the same.
+
+    Args:
+        folder: where; made when missing.
+        made_from: what they follow from, for a file of JSON beside them.
+        write: makes both, of the type `WRITTEN_TYPE`.
+        origin: what messages call them.
+
+    Raises:
+        FileError, DBError: they cannot be written; whatever `write` raises.
+    """
     train, test, manifest = folder / "train.lmdb", folder / "test.lmdb", folder / MANIFEST
     text = json.dumps(made_from, indent=1, sort_keys=True) + "\n"
     if not (_says(manifest, text) and kind_of(train) == kind_of(test) == "folder"):
