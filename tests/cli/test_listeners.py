@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tazza.cli import training_run
+from tazza.cli.train_settings import StoredSettings
 from tazza.models.evaluation import Evaluation
 from tazza.models.listener import TrainingListener
 from tazza.models.training import Trainer, TrainingStep
@@ -42,7 +43,13 @@ def test_listeners_are_told_of_each_step_and_test_also_where_a_training_goes_on(
     run: Run, bars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard = Heard()
-    monkeypatch.setattr(training_run, "listeners_of", lambda *_: [heard])
+
+    def listeners_of(settings: StoredSettings, out: Path) -> list[TrainingListener]:
+        assert out == tmp_path / "out"
+        assert isinstance(settings, StoredSettings)
+        return [heard]
+
+    monkeypatch.setattr(training_run, "listeners_of", listeners_of)
     options = ("--data", bars, "--batch-size", 60, "--out", tmp_path / "out")
     assert run("train", "lenet", *options, "--iterations", 2).exit_code == 0
     first = ["began 0", "stepped 1", "tested 1: test_accuracy", "stepped 2", "tested 2: test_accuracy"]

@@ -124,6 +124,11 @@ def _write_photographs(folder: Path) -> None:
     random = np.random.default_rng(1)
     for name, height, width in (("PHOTO.jpg", 300, 400), ("PHOTOS/a.jpg", 300, 400), ("PHOTOS/more/b.png", 260, 230)):
         Image.fromarray(random.integers(0, 256, (height, width, 3), np.uint8)).save(folder / name)
+    for name in ("PICTURES/cats", "PICTURES/dogs"):
+        (folder / name).mkdir(parents=True)
+        for number in range(5):
+            picture = random.integers(0, 256, (32, 32, 3), np.uint8)
+            Image.fromarray(picture).save(folder / name / f"{number}.png")
     (folder / "LABELS.txt").write_text("".join(f"label {number}\n" for number in range(10)))
     (folder / "MODEL").mkdir()
     for name in ("init_net.pb", "predict_net.pb"):

@@ -53,11 +53,12 @@ class Trainings(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the words begin with, and what is left of them."""
         first = args[0] if args else ""
-        if first.endswith(".py"):
+        program = first.endswith(".py")
+        command = self.get_command(ctx, "program" if program else first)
+        if (program or first == "lenet") and self._is_of_pictures(ctx, command, args[1:]):
+            return super().resolve_command(ctx, ["net", *args])
+        if program:
             return super().resolve_command(ctx, ["program", *args])
-        command = self.get_command(ctx, first)
-        if first == "lenet" and command is not None and self._is_of_pictures(ctx, command, args[1:]):
-            command = None
         named = command is not None or not first or first.startswith("-")
         return super().resolve_command(ctx, args if named else ["net", *args])
 

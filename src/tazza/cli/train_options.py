@@ -14,8 +14,8 @@ DATA, LEARNING, CHANGES, MORE = "Pictures", "Learning", "Pictures are changed by
 Net = Annotated[
     str | None,
     typer.Argument(
-        help="a classifier of the zoo (squeezenet, resnet50, mobilenet_v2 ...); or a folder with the nets of a"
-        " model, its predict net, or a predictor minidb. [default: that of --resume]",
+        help="a classifier of the zoo (squeezenet, resnet50, mobilenet_v2 ...); a program (.py) that declares one; or"
+        " a folder with the nets of a model, its predict net, or a predictor minidb. [default: that of --resume]",
         autocompletion=classifiers,
     ),
 ]
@@ -96,7 +96,7 @@ Solver = Annotated[
 ]
 LearningRate = Annotated[
     float | None,
-    typer.Option(help="what it starts from. [default: 0.05; 0.001 of adam, 0.01 of others]", rich_help_panel=LEARNING),
+    typer.Option(help="what it starts from. [default: 0.01; 0.001 of adam]", rich_help_panel=LEARNING),
 ]
 Policy = Annotated[
     str | None,
@@ -142,6 +142,12 @@ Freeze = Annotated[
 ]
 Seed = Annotated[
     int | None, typer.Option(help="of parameters, order, changes and what is held back. [default: 1]", min=0)
+]
+NetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="NAME=VALUE of the builder of a net of the zoo, such as width=0.5; may be repeated. [default: none]"
+    ),
 ]
 NetType = Annotated[
     str | None, typer.Option(help="how nets run: simple, async_scheduling, dag, plan ... [default: simple]")

@@ -18,7 +18,7 @@ from tazza.cli.train_task import options_of
 from tazza.cli.training_run import TrainingRun
 from tazza.errors import ArgumentError
 from tazza.fitting import FitOptions, PictureTraining, Source, find_rate, find_source, fit_options
-from tazza.fitting.training import BEST, INIT, LABELS, PREDICT, best_test, tests_since_best
+from tazza.fitting.training import BEST, INIT, LABELS, PREDICT, best_test, waited_since_best
 from tazza.images.preprocessing import FILE_NAME
 from tazza.models.evaluation import Evaluation
 from tazza.models.training import Trainer
@@ -68,6 +68,7 @@ class PictureSettings(StoredSettings):
     test_share: float = 0.2
     start: str | None = None
     freeze: str | None = None
+    net_options: dict[str, str] = field(default_factory=dict[str, str])
     patience: int | None = None
     keep_best: bool = False
     net_type: str | None = None
@@ -83,8 +84,8 @@ class PictureSettings(StoredSettings):
         if "iterations" in given and "epochs" in given:
             raise ArgumentError("--iterations and --epochs are both given", hint="pass one")
         length = {"iterations": None} if "epochs" in given else {}
-        options = {**self.solver_options, **given.get("solver_options", {})}
-        return replace(self, **{**length, **given, "solver_options": options})
+        tables = {name: {**getattr(self, name), **given.get(name, {})} for name in ("solver_options", "net_options")}
+        return replace(self, **{**length, **given, **tables})
 
     def options(self) -> FitOptions:
         """Return them as `tazza.fit` takes them.
@@ -97,6 +98,7 @@ class PictureSettings(StoredSettings):
         told["solver_options"] = {name: number_of(text) for name, text in self.solver_options.items()} | {
             name: value for name, value in named.items() if value is not None
         }
+        told["net_options"] = {name: number_of(text) for name, text in self.net_options.items()}
         told["freeze"] = () if self.freeze is None else tuple(filter(None, self.freeze.split(",")))
         return fit_options(told)
 
@@ -125,13 +127,13 @@ def train_as_told(told: dict[str, Any]) -> None:
     Raises:
         TazzaError, KeyboardInterrupt: as `train_pictures`.
     """
-    own = ("net", "out", "resume", "overwrite", "find_rate", "set", "freeze")
-    net, out, resume, overwrite, finds_rate, words, patterns = (told.pop(name) for name in own)
+    own = ("net", "out", "resume", "overwrite", "find_rate", "freeze")
+    net, out, resume, overwrite, finds_rate, patterns = (told.pop(name) for name in own)
+    tables = {"solver_options": told.pop("set"), "net_options": told.pop("net_option")}
     given = {name: value for name, value in told.items() if value is not None}
+    given |= {name: options_of(words) for name, words in tables.items() if words is not None}
     if patterns is not None:
         given["freeze"] = ",".join(patterns)
-    if words is not None:
-        given["solver_options"] = options_of(words)
     if net is None and not (resume and out is not None):
         raise ArgumentError("there is no net to train", hint="tazza train squeezenet --data FOLDER, or --out --resume")
     folder = Path("out") / Path(str(net)).stem if out is None else out
@@ -232,7 +234,7 @@ class _Run(TrainingRun):
         every = training.steps_in_round if settings.checkpoint_every is None else settings.checkpoint_every
         pace = Pace(settings.batch_size, training.iterations)
         super().__init__(console, pace, out, iterations=training.iterations, every=every)
-        self.command = f"tazza train {settings.net}"
+        self.command = f"tazza train net {settings.net}"  # whatever else the name stands for
         self._settings, self._training = settings, training
 
     def feed(self, trainer: Trainer) -> None:
@@ -243,7 +245,7 @@ class _Run(TrainingRun):
     def gives_up(self) -> bool:
         """Whether the best test is too long ago."""
         patience = self._settings.patience
-        return patience is not None and tests_since_best(self.history.tests) >= patience
+        return patience is not None and waited_since_best(self.history.tests) >= patience
 
     def test_round(self, trainer: Trainer) -> str | None:
         """Test after each round."""

@@ -77,7 +77,8 @@ def task_of(path: Path, options: Mapping[str, str]) -> TrainingTask:
         names = ", ".join(kind.__name__ for kind in whole) if whole else "none"
         raise ArgumentError(
             f"{shown(path)} declares {names} of the tasks that can be trained, and one is needed",
-            hint="derive one class from tazza.models.task.TrainingTask, with all of its methods",
+            hint="derive one class from tazza.models.task.TrainingTask, with all of its methods; a builder of a"
+            " classifier is trained with --data",
         )
     return whole[0](**_values(whole[0], options))
 

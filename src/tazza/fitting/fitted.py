@@ -17,7 +17,7 @@ from tazza.errors import ArgumentError
 from tazza.fitting.augmentation import Augmentation
 from tazza.fitting.solver import Solver
 from tazza.fitting.source import ArraysGiven, find_source
-from tazza.fitting.training import BEST, FitOptions, PictureTraining, best_test, tests_since_best
+from tazza.fitting.training import BEST, FitOptions, PictureTraining, best_test, waited_since_best
 from tazza.images.preprocessing import Preprocessing
 from tazza.interop import Predictor, export_nets, load
 from tazza.models.evaluation import Evaluation
@@ -168,6 +168,11 @@ def _predictor(training: PictureTraining, workspace: Workspace) -> Predictor:
     return load(*nets)
 
 
+def _accuracy(training: PictureTraining, iteration: int) -> float:
+    del iteration
+    return training.evaluate().accuracy
+
+
 class _Loop:
     """The steps of a training, and a test after each round; the checkpoint of the best test lies in the folder."""
 
@@ -187,12 +192,12 @@ class _Loop:
                 listener.stepped(trainer, step)
             if training.ends_round(step.iteration) or step.iteration == training.iterations:
                 self._test(step.iteration)
-            if self._patience is not None and tests_since_best(self.tests) >= self._patience:
+            if self._patience is not None and waited_since_best(self.tests) >= self._patience:
                 return
 
     def _test(self, iteration: int) -> None:
         training = self._training
-        self.tests[iteration] = accuracy = training.evaluate().accuracy
+        self.tests[iteration] = accuracy = _accuracy(training, iteration)
         if best_test(self.tests) == iteration:
             training.trainer.save(training.folder / BEST)
         for listener in self._listeners:

@@ -6,7 +6,8 @@ a reader of a database in front, and what makes numbers of bytes as `Preprocessi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tazza.db.image_source import ImageDB
-from tazza.errors import ArgumentError, NetError, ShapeError
+from tazza.errors import ArgumentError, NetError, SchemaError, ShapeError
 from tazza.fitting.data import Look
 from tazza.graph.derivation import needed_operators, net_that_tests
 from tazza.images.preprocessing import Preprocessing
@@ -84,10 +85,32 @@ def _builds(chosen: Classifier, size: int) -> bool:
     return True
 
 
-def zoo_model(chosen: Classifier, prepare: Preprocessing, classes: int) -> Model:
-    """Return a classifier with its gradients, for such pictures and so many classes."""
+def zoo_model(chosen: Classifier, prepare: Preprocessing, classes: int, options: Mapping[str, Any]) -> Model:
+    """Return a classifier with its gradients, for such pictures and so many classes; `options` are its builder's.
+
+    Raises:
+        ArgumentError: its builder has no such option.
+    """
     assert prepare.size is not None, "pictures have one size"
-    return chosen.training(size=prepare.size[0], channels=prepare.channels, classes=classes)
+    own = list(inspect.signature(chosen.scores).parameters)
+    strange = sorted(options.keys() - own)
+    if strange:
+        raise ArgumentError(f"{chosen.name} has no option {strange[0]!r}", hint=f"it has {', '.join(own[5:])}")
+    given_sizes: dict[str, Any] = {"size": prepare.size[0], "channels": prepare.channels, "classes": classes}
+    return chosen.training(**(given_sizes | dict(options)))
+
+
+def without_gradient_of_data(model: Model) -> Model:
+    """Take the gradient of the pictures out of a model, where an operator can leave it away: nobody learns from it."""
+    unused = model.gradients.get(DATA)
+    for op in model.net.proto.op:
+        if isinstance(unused, str) and len(op.output) > 1 and op.output[-1] == unused:
+            del op.output[-1]
+            try:
+                find_schema(op.type).view(op)
+            except SchemaError:
+                op.output.append(unused)
+    return model
 
 
 # -- nets that predict -------------------------------------------------------------------------------------------------

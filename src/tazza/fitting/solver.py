@@ -15,7 +15,7 @@ from tazza.ops.optimizer.learning_rate import LEARNING_RATE, POLICIES
 
 SHARED = {"momentum": 0.9, "weight_decay": 5e-4}
 """Options of optimizers, and what they are where nobody says; those that an optimizer does not have are left out."""
-RATES = {"sgd": 0.05, "adam": 0.001}
+RATES = {"adam": 0.001}
 """What a rate starts from where nobody says, by optimizer."""
 RATE = 0.01
 """Of the other optimizers."""

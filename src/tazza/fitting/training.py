@@ -11,14 +11,16 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tazza.db.images import Progress, no_progress
-from tazza.errors import ArgumentError
+from tazza.errors import ArgumentError, FormatError
 from tazza.fitting.augmentation import Augmentation
 from tazza.fitting.batches import PictureBatches
 from tazza.fitting.data import PictureData, look, prepare_pictures
@@ -30,6 +32,7 @@ from tazza.fitting.network import (
     freeze,
     model_of,
     predictor_preprocessing,
+    without_gradient_of_data,
     zoo_model,
     zoo_preprocessing,
 )
@@ -51,11 +54,12 @@ from tazza.models.evaluation import Evaluation, Outputs, evaluate
 from tazza.models.model import Model
 from tazza.models.training import CHECKPOINT_TYPE, Trainer, TrainingStep, seed_operators
 from tazza.models.zoo import CLASSIFIERS
-from tazza.models.zoo.classifier import DATA, LABEL, SOFTMAX
+from tazza.models.zoo.classifier import DATA, LABEL, SOFTMAX, Classifier
 from tazza.nets import NETS
 from tazza.operator import operator_def
 from tazza.runtime.closing import Closing
-from tazza.runtime.files import kind_of, resolved, write_bytes_atomically
+from tazza.runtime.files import kind_of, resolved, shown, write_bytes_atomically
+from tazza.runtime.modules import load_module
 from tazza.runtime.threads import thread_count
 from tazza.workspace import Workspace
 
@@ -81,6 +85,7 @@ class FitOptions:
         test_share: how much of every class is held back for tests, where the data bring nothing for these.
         start: a model whose parameters are taken over, by name and shape.
         freeze: patterns of names of parameters that stay as they are, such as `conv*`.
+        net_options: of the builder of a net of the zoo, such as `width`.
         net_type: how the net that trains runs.
         workers: of parallel types.
     """
@@ -97,6 +102,7 @@ class FitOptions:
     test_share: float = 0.2
     start: str | os.PathLike[str] | None = None
     freeze: Sequence[str] = ()
+    net_options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     net_type: str | None = None
     workers: int | None = None
 
@@ -127,8 +133,8 @@ class PictureTraining(Closing):
         """Decode the pictures into `folder`, where they do not lie there already, and make the nets.
 
         Args:
-            net: a classifier of the zoo by name; or a folder with the nets of a model, its predict net, or a predictor
-                file.
+            net: a classifier of the zoo by name; a program (.py) that declares one, see `find_classifier`; or a folder
+                with the nets of a model, its predict net, or a predictor file.
             source: the pictures.
             folder: for databases and checkpoints.
             options: how to train.
@@ -153,7 +159,7 @@ class PictureTraining(Closing):
         )
         self.iterations = options.steps_of(self.data.databases.train.count)
         """Steps that are wanted."""
-        self.model = chosen.made(self.data)
+        self.model = without_gradient_of_data(chosen.made(self.data, options.net_options))
         self.frozen = freeze(self.model, options.freeze)
         """Parameters that stay as they are."""
         options.solver.add_to(self.model, self.iterations)
@@ -299,8 +305,9 @@ def write_labels(path: Path, names: Sequence[str]) -> None:
     """
     for lines in (list(names), [f"{number}: {name}" for number, name in enumerate(names)]):
         write_bytes_atomically(path, "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
-        if read_labels(path) == tuple(names):
-            return
+        with suppress(FormatError):
+            if read_labels(path) == tuple(names):
+                return
 
 
 # -- best tests, and when to stop --------------------------------------------------------------------------------------
@@ -315,14 +322,37 @@ def best_test(tests: Mapping[int, float]) -> int | None:
     return max(sorted(tests), key=lambda at: tests[at], default=None)
 
 
-def tests_since_best(tests: Mapping[int, float]) -> int:
+def waited_since_best(tests: Mapping[int, float]) -> int:
     """Return how many tests came after the best one.
 
-    >>> tests_since_best({10: 0.5, 20: 0.75, 30: 0.75})
+    >>> waited_since_best({10: 0.5, 20: 0.75, 30: 0.75})
     1
     """
     best = best_test(tests)
     return 0 if best is None else sum(at > best for at in tests)
+
+
+def find_classifier(name: str) -> Classifier | None:
+    """Return a classifier of the zoo, or the one that a program (.py) declares; None where the name is another's.
+
+    A program is run once. It has a function under `tazza.models.zoo.classifier(channels=..., size=..., classes=...)`.
+
+    Raises:
+        InitError: the program is missing, or fails.
+        ArgumentError: it declares none, or several.
+    """
+    if not name.endswith(".py"):
+        return CLASSIFIERS.get(name)
+    path = load_module(Path(name)).path
+    all_of_them = [CLASSIFIERS[key] for key in CLASSIFIERS.keys()]
+    found = [each for each in all_of_them if path is not None and inspect.getfile(each.scores) == path]
+    if len(found) != 1:
+        names = ", ".join(each.name for each in found) if found else "none"
+        raise ArgumentError(
+            f"{shown(name)} declares {names} of the classifiers that can be trained, and one is needed",
+            hint="put tazza.models.zoo.classifier(channels=3, size=32, classes=10) over a function that makes scores",
+        )
+    return found[0]
 
 
 # -- the net -----------------------------------------------------------------------------------------------------------
@@ -340,7 +370,7 @@ class _Net:
 
     @staticmethod
     def find(name: str, source: Source, options: FitOptions) -> _Net:
-        seen, classifier = look(source), CLASSIFIERS.get(name)
+        seen, classifier = look(source), find_classifier(name)
         path = name if classifier is None and options.start is None else options.start
         stored = None if path is None else stored_preprocessing(path)
         if classifier is None and kind_of(name) is None:
@@ -369,11 +399,13 @@ class _Net:
         renewed = classifier is None and kind_of(labels) is not None and read_labels(labels) != source.names
         return _Net(name, prepare, known is None, renewed)
 
-    def made(self, data: PictureData) -> Model:
+    def made(self, data: PictureData, options: Mapping[str, Any]) -> Model:
         """Return the net with its gradients; `values` are then those of its parameters that are known."""
-        classifier = CLASSIFIERS.get(self.name)
+        classifier = find_classifier(self.name)
         if classifier is not None:
-            return zoo_model(classifier, data.prepare, len(data.names))
+            return zoo_model(classifier, data.prepare, len(data.names), options)
+        if options:
+            raise ArgumentError(f"{self.name!r} is a model, and takes no {min(options)!r}", hint="leave the option out")
         with load_model(self.name) as predictor:
             model, values = model_of(predictor, len(data.names), renewed=self.renewed)
         self.values.update(values)
