@@ -38,6 +38,8 @@ NOT_RUN = {
     "make array-api": "needs a checkout of the suite",
     "pip install '.[peers]'": "gigabytes",
     "pip install '.[browser]'": "for tests that are skipped without it",
+    "pip install '.[tensorboard]'": "for tests that are skipped without it",
+    "tazza train lenet --out out/seen --tensorboard": "needs the package tensorboard",
     "python -m tools.draw_view FOLDER": "needs a browser",
 }
 LONG = {
@@ -80,7 +82,7 @@ def mention(command: str) -> bool:
     return (
         len(words) == 2
         and words[0].endswith("tazza")
-        and words[1] in ("show", "view", "predict", "profile", "train", "migrate", "quantize")
+        and words[1] in ("show", "view", "predict", "profile", "train", "migrate", "quantize", "compare")
     )
 
 
@@ -179,8 +181,9 @@ def test_installation(copy: Copy, tmp_path: Path) -> None:
     """`pip install .` as the README says, in an environment of its own; the command finds its indexes there."""
     told = {command for listed in ALL.values() for command in listed if command.startswith("pip ")}
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert told == {"pip install .", "pip install '.[peers]'", "pip install '.[browser]'"}
-    assert {"peers", "browser"} <= extras.keys()
+    named = {"peers", "browser", "tensorboard"}
+    assert told == {"pip install .", *(f"pip install '.[{name}]'" for name in named)}
+    assert named <= extras.keys()
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "own")], check=True)
     programs = tmp_path / "own" / "bin"
     install = [str(programs / "pip"), "install", "--quiet", "--disable-pip-version-check", "."]

@@ -71,14 +71,14 @@ def names_of(folders: Sequence[Path]) -> list[str]:
 
 
 def differing(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the settings that are not the same for all, as run -> setting -> value; None: the default, or not there.
+    """Return the settings that are not the same for all, as run -> setting -> value; None is what follows from others.
 
     >>> differing({"a": {"seed": 1, "rate": 0.1}, "b": {"seed": 1, "rate": 0.2, "decay": 0.5}})
-    {'a': {'rate': 0.1, 'decay': None}, 'b': {'rate': 0.2, 'decay': 0.5}}
+    {'a': {'rate': 0.1}, 'b': {'rate': 0.2, 'decay': 0.5}}
     """
     names = dict.fromkeys(name for each in settings.values() for name in each)
     unlike = [name for name in names if len({repr(each.get(name)) for each in settings.values()}) > 1]
-    return {run: {name: each.get(name) for name in unlike} for run, each in settings.items()}
+    return {run: {name: each[name] for name in unlike if name in each} for run, each in settings.items()}
 
 
 def summaries(found: Sequence[Any]) -> list[dict[str, Any]]:

@@ -59,7 +59,7 @@ def draw_comparison(
 
 def _draw(axes: Any, name: str, drawn: Mapping[str, Curve], runs: list[str]) -> dict[str, Any]:
     """Draw the curves of one thing and return the line of each training; a training has one colour everywhere."""
-    noisy = any(len(curve.values) > 100 for curve in drawn.values())
+    noisy = "rate" not in name and any(len(curve.values) > 100 for curve in drawn.values())
     lines: dict[str, Any] = {}
     width = 1
     for run, curve in drawn.items():
