@@ -23,11 +23,15 @@ from tazza.workspace import Workspace
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """The blobs of a test net that are looked at: images (N, C, H, W), labels (N) and probabilities (N, classes)."""
+    """The blobs of a test net that are looked at: images (N, C, H, W), labels (N) and probabilities (N, classes).
+
+    `blue_first` says that the channels of images are blue, green, red.
+    """
 
     image: str = "data"
     label: str = "label"
     probability: str = "softmax"
+    blue_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +116,20 @@ class _Kept:
         self._wrong: list[tuple[float, int, Guess]] = []
 
     def add(
-        self, workspace: Workspace, image: str, labels: NDArray[Any], predicted: NDArray[Any], sure: NDArray[Any]
+        self, workspace: Workspace, outputs: Outputs, labels: NDArray[Any], predicted: NDArray[Any], sure: NDArray[Any]
     ) -> None:
         """Look at a batch; its images are fetched where any is kept at all."""
         if self._count:
-            images = workspace.fetch(image)
+            images = workspace.fetch(outputs.image)
 
             def guesses(rows: NDArray[Any]) -> list[Guess]:
                 return [
-                    Guess(_picture(images[row]), int(labels[row]), int(predicted[row]), float(sure[row]))
+                    Guess(
+                        _picture(images[row], blue_first=outputs.blue_first),
+                        int(labels[row]),
+                        int(predicted[row]),
+                        float(sure[row]),
+                    )
                     for row in rows
                 ]
 
@@ -157,7 +166,7 @@ def _run(
         classes = probabilities.shape[1]
         predicted = probabilities.argmax(1)
         pairs.update(zip(labels.tolist(), predicted.tolist(), strict=True))
-        kept.add(workspace, outputs.image, labels, predicted, probabilities.max(1))
+        kept.add(workspace, outputs, labels, predicted, probabilities.max(1))
         done += rows
     return kept.evaluation(Confusion(classes, pairs, tuple(names)))
 
@@ -181,6 +190,13 @@ def _batch(workspace: Workspace, outputs: Outputs) -> tuple[NDArray[Any], NDArra
     return probabilities, labels
 
 
-def _picture(image: NDArray[Any]) -> NDArray[Any]:
-    """Return an image (C, H, W) as (H, W) or (H, W, 3)."""
-    return image[0] if len(image) == 1 else np.moveaxis(image, 0, -1)
+def _picture(image: NDArray[Any], *, blue_first: bool) -> NDArray[Any]:
+    """Return an image (C, H, W) as (H, W) or (H, W, C), red first.
+
+    >>> _picture(np.array([[[1]], [[2]], [[3]]]), blue_first=True).tolist()
+    [[[3, 2, 1]]]
+    """
+    if len(image) == 1:
+        return image[0]
+    channels_last = np.moveaxis(image, 0, -1)
+    return channels_last[..., [2, 1, 0, *range(3, len(image))]] if blue_first else channels_last
