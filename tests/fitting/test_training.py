@@ -235,3 +235,21 @@ def test_names_come_back_whatever_they_are(tmp_path: Path) -> None:
 def test_the_best_test_is_the_first_of_the_highest() -> None:
     assert (best_test({}), waited_since_best({})) == (None, 0)
     assert (best_test({5: 0.1, 10: 0.3, 15: 0.3, 20: 0.2}), waited_since_best({5: 0.1, 10: 0.3, 15: 0.3})) == (10, 1)
+
+
+def test_what_somebody_says_comes_before_what_is_stored(photos: Path, tmp_path: Path) -> None:
+    source, own = find_source(photos), convolutional(tmp_path / "own")
+    stored = Preprocessing((SIDE, SIDE), "crop", scale=1.0, mean=(1.0, 2.0, 3.0), colors="bgr")
+    stored.write(own / "preprocessing.json")
+    with PictureTraining(own, source, tmp_path, SMALL) as training:
+        assert training.data.prepare == stored
+    with PictureTraining(own, source, tmp_path, replace(SMALL, colors="rgb", preset="imagenet")) as training:
+        assert training.data.prepare.colors == "rgb"
+        assert training.data.prepare.mean == (0.485, 0.456, 0.406)
+    with PictureTraining("mlp", source, tmp_path, SMALL) as training:
+        (tmp_path / "mlp").mkdir()
+        training.export(tmp_path / "mlp")
+    smaller = replace(SMALL, start=tmp_path / "mlp", size=4, colors="grey")
+    with PictureTraining("mlp", source, tmp_path, smaller) as training:
+        assert (training.data.prepare.size, training.data.prepare.colors) == ((4, 4), "grey")
+        assert len(training.data.prepare.mean) == 1

@@ -19,6 +19,7 @@ from tazza.cli.model_files import find_model
 from tazza.cli.profile import Request, made
 from tazza.cli.recorded_training import read_columns, read_values
 from tazza.cli.train import train_lenet
+from tazza.cli.train_pictures import PictureSettings, train_pictures
 from tazza.cli.train_settings import TrainSettings
 from tazza.cli.train_text import TextSettings, train_char_lstm
 from tazza.db import DBS, Mode, open_db
@@ -28,6 +29,7 @@ from tazza.db.images import count_records, load_idx
 from tazza.db.sentences import read_vocabulary
 from tazza.db.text import read_characters
 from tazza.device import Generator
+from tazza.fitting import find_source
 from tazza.images import Preprocessing, read_images, read_labels
 from tazza.interop import PredictorFile
 from tazza.interop.int8 import file_examples
@@ -93,6 +95,10 @@ def _resume_text(path: Path) -> object:
     return train_char_lstm({}, path, resume=True, overwrite=False)
 
 
+def _resume_pictures(path: Path) -> object:
+    return train_pictures(None, {}, path, resume=True, overwrite=False)
+
+
 def _searched(path: Path) -> object:
     with CACHE_DIR.override(str(path.parent)):
         return search._read()  # pyright: ignore[reportPrivateUsage] -- what a process reads when it starts
@@ -137,6 +143,10 @@ READERS = [
     Reader("folder of idx", lambda path: load_idx(path, "train")),
     Reader("data of a training", lambda path: prepare(str(path), None, Path("nowhere"), seed=1)),
     Reader("test data of a training", lambda path: prepare(str(path), str(path), Path("nowhere"), seed=1)),
+    Reader("pictures to learn from", find_source),
+    Reader("arrays to learn from", find_source, ".npz"),
+    Reader("settings of pictures", PictureSettings.read, ".json"),
+    Reader("training on pictures to resume", _resume_pictures),
     Reader("array", lambda path: read_images(path, GREY), ".npy"),
     Reader("picture", lambda path: read_images(path, COLORED), ".png"),
     Reader("images", lambda path: read_images(path, GREY), "-idx3-ubyte"),

@@ -55,9 +55,7 @@ class PictureBatches(Closing):
 
     def close(self) -> None:
         """End the thread and close the records; closing twice is allowed."""
-        asked, self._asked = self._asked, None
-        if asked is not None:
-            asked.done.wait()
+        self._asked = None
         self._thread.close()
         self._records.close()
 
@@ -77,8 +75,8 @@ class PictureBatches(Closing):
             raise asked.error
         assert asked.batch is not None, "it was made"
         following = _Asked(number + 1)
-        self._asked = following
         self._thread.submit(lambda: self._make(following))
+        self._asked = following  # only now: an interrupt before would leave one that nobody makes
         return asked.batch
 
     def _make(self, asked: _Asked) -> None:

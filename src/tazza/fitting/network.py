@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -117,13 +117,18 @@ def without_gradient_of_data(model: Model) -> Model:
 
 
 def predictor_preprocessing(
-    predictor: Predictor, stored: Preprocessing | None, size: int | None, seen: Look
+    predictor: Predictor, stored: Preprocessing | None, seen: Look, *, size: int | None, colors: str | None
 ) -> Preprocessing:
-    """Return how pictures come to a net from files: as is stored beside it, else as it says itself.
+    """Return how pictures come to a net from files: as somebody says, as is stored beside it, as it says itself.
 
     Raises:
         ArgumentError: nobody tells the size.
     """
+    if colors is not None:
+        base = Preprocessing() if stored is None else stored
+        stored = replace(base, colors=_known(colors))
+    if stored is not None and size is not None:
+        stored = replace(stored, size=(size, size), fit="crop", shorter=None)
     if stored is not None and stored.size is not None:
         return stored
     needs = image_needs(predictor)
@@ -134,7 +139,7 @@ def predictor_preprocessing(
     sides = (size, size) if size is not None else seen.size if found is None else found.size
     if sides is None:
         raise ArgumentError(f"net {predictor.name!r} takes pictures of any size", hint="--size says which")
-    return Preprocessing(sides, "crop", colors=base.colors, order=base.order) if stored is None else base
+    return replace(base, size=sides, fit="crop")
 
 
 def model_of(predictor: Predictor, classes: int, *, renewed: bool = False) -> tuple[Model, Values]:

@@ -9,13 +9,13 @@ Nothing is decoded here: a `Half` gives its pictures one by one, as `Preprocessi
 from __future__ import annotations
 
 import hashlib
-import io
 import os
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +24,20 @@ from tazza.db.base import open_db
 from tazza.db.image_source import DIGITS, database_type
 from tazza.db.images import IDX_KINDS, LabelledImages, find_idx, load_digits, load_idx
 from tazza.db.picture import FORMATS
-from tazza.errors import ArgumentError, DBError, FileError, FormatError, ShapeError, TazzaError
+from tazza.errors import (
+    ArgumentError,
+    DBError,
+    FileError,
+    FormatError,
+    OutOfMemoryError,
+    ShapeError,
+    TazzaError,
+)
 from tazza.images.files import image_files
 from tazza.proto import TensorProto, TensorProtos
 from tazza.proto.message import parse
 from tazza.runtime.files import kind_of, names_in, one_line, open_regular, resolved, shown, status_of
+from tazza.runtime.memory import available_bytes
 from tazza.tensor.tensor_proto import tensor_proto_to_array
 
 TRAIN_FOLDERS, TEST_FOLDERS = ("train", "training"), ("test", "val", "valid", "validation")
@@ -211,7 +220,8 @@ def _of_arrays(given: ArraysGiven) -> Source:
 def _of_npz(path: Path) -> Source:
     with open_regular(path, "file of arrays") as file:
         try:
-            with np.load(io.BytesIO(file.read()), allow_pickle=False) as arrays:
+            _check_room(file, path)
+            with np.load(file, allow_pickle=False) as arrays:
                 found = {
                     half: next(
                         ((arrays[image], arrays[label]) for image, label in names if {image, label} <= set(arrays)),
@@ -219,6 +229,8 @@ def _of_npz(path: Path) -> Source:
                     )
                     for half, names in ARRAY_NAMES.items()
                 }
+        except TazzaError:
+            raise
         except Exception as error:  # an archive is read by several parsers, which raise whatever comes up
             raise FormatError(
                 f"{shown(path)} is no file of arrays: {one_line(error)}", hint="numpy.savez writes such files"
@@ -230,6 +242,20 @@ def _of_npz(path: Path) -> Source:
     test = None if found["test"] is None else _half_of_arrays(*found["test"], shown(path))
     labels = [half.labels for half in (train, test) if half is not None]
     return Source(shown(path), _numbers(*labels), train, test, _stamp(path, [path]))
+
+
+def _check_room(file: BinaryIO, path: Path) -> None:
+    """Refuse an archive that unpacks to more than there is memory for: a file of a megabyte may hold a gigabyte.
+
+    Raises:
+        OutOfMemoryError: it does.
+    """
+    with zipfile.ZipFile(file) as archive:
+        wanted = sum(member.file_size for member in archive.infolist())
+    free = available_bytes()
+    if free is not None and wanted > free:
+        raise OutOfMemoryError(f"{shown(path)} unpacks to {wanted} bytes, and {free} are free", hint="use a database")
+    file.seek(0)
 
 
 def _half_of_arrays(images: NDArray[Any], labels: NDArray[Any], what: str) -> Half:

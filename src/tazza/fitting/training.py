@@ -379,17 +379,17 @@ class _Net:
                 hint=f"nets: {', '.join(sorted(CLASSIFIERS.keys()))}; or a folder with a model, or a program (.py)",
             )
         if classifier is not None:
-            size = (
-                options.size
-                if stored is None or stored.size is None
-                else (stored.size[0] if options.size is None else options.size)
-            )
-            colors = options.colors if stored is None else stored.colors
+            size, colors = options.size, options.colors
+            if stored is not None and size is None and stored.size is not None:
+                size = stored.size[0]
+            if stored is not None and colors is None:
+                colors = stored.colors
             prepare = zoo_preprocessing(classifier, seen, size, colors)
         else:
             with load_model(name) as predictor:
-                prepare = predictor_preprocessing(predictor, stored, options.size, seen)
-        known = _numbers_of(stored, options.preset)
+                prepare = predictor_preprocessing(predictor, stored, seen, size=options.size, colors=options.colors)
+        same_colors = stored is not None and stored.channels == prepare.channels
+        known = _numbers_of(stored if same_colors else None, options.preset)
         if known is not None:
             prepare = replace(prepare, scale=known.scale, mean=known.mean, std=known.std)
         if options.preset is not None and options.colors is None and prepare.channels == 3:
