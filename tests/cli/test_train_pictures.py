@@ -101,7 +101,7 @@ def test_a_rate_is_found(run: Run, photos: Path, tmp_path: Path) -> None:
     result = run("train", "mlp", "--data", photos, "--find-rate", "--out", tmp_path)
     assert result.exit_code == 0, result.output + result.stderr
     assert "a tenth of that is a good beginning: --learning-rate" in result.output
-    assert {path.name for path in tmp_path.iterdir()} == {"data", "rates.csv"}
+    assert {path.name for path in tmp_path.iterdir()} == {"data", "rates.csv", "rates.png"}
 
 
 @pytest.mark.usefixtures("no_pictures")

@@ -32,7 +32,7 @@ from tazza.models.evaluation import Evaluation
 from tazza.models.training import Trainer
 from tazza.runtime.files import kind_of, names_in
 
-CURVES, RATES = "curves.png", "rates.csv"
+CURVES, RATES, RATES_PICTURE = "curves.png", "rates.csv", "rates.png"
 RESULTS = (CHECKPOINT, HISTORY, INIT, PREDICT, LABELS, FILE_NAME, BEST, CURVES, *OF_LISTENERS)
 """What a training leaves, beside its settings and data."""
 LEAST_SURE = 24
@@ -194,6 +194,7 @@ def show_rates(net: str, given: Mapping[str, Any], out: Path) -> None:
     with Counted(console, "pictures", None) as told:
         found = find_rate(net, _source(console, settings), out, settings.options(), progress=lambda done, _: told(done))
     found.write(out / RATES)
+    found.draw(out / RATES_PICTURE)
     lowest = min(range(len(found.means)), key=lambda at: found.means[at])
     print_text(
         console,

@@ -62,6 +62,24 @@ class FoundRates:
         writer.writerows(zip(self.rates, self.losses, self.means, strict=True))
         write_bytes_atomically(path, text.getvalue().encode())
 
+    def draw(self, path: str | os.PathLike[str]) -> None:
+        """Draw the losses over the rates, with the one that is suggested.
+
+        Raises:
+            UnavailableError: matplotlib cannot be imported.
+            FileError: the file cannot be written.
+        """
+        from tazza.observers.drawing import new_figure, save_figure
+
+        figure = new_figure(6.0, 3.6)
+        axes = figure.add_subplot(1, 1, 1, title="loss", xlabel="learning rate", xscale="log")
+        axes.plot(self.rates, self.losses, color="C0", alpha=0.3)
+        axes.plot(self.rates, self.means, color="C0", label="mean")
+        axes.axvline(self.suggested, color="C1", linestyle="--", label=f"suggested: {self.suggested:g}")
+        axes.set_ylim(min(self.losses), max(self.means[0], self.losses[0]) * 1.5)
+        axes.legend(loc="upper left", frameon=False)
+        save_figure(figure, path)
+
 
 def smoothed(losses: Sequence[float]) -> NDArray[Any]:
     """Return the running mean of losses; the first ones count as much as there are of them.
