@@ -53,6 +53,7 @@ def test_a_training_writes_all_that_it_says(run: Run, bars: Path, tmp_path: Path
     written = {path.name for path in out.iterdir()}
     assert written == {
         "checkpoint.minidb",
+        "confusion.png",
         "curves.png",
         "data",
         "digit.png",
@@ -60,8 +61,10 @@ def test_a_training_writes_all_that_it_says(run: Run, bars: Path, tmp_path: Path
         "init_net.pb",
         "least_sure.png",
         "lenet.minidb",
+        "per_class.csv",
         "predict_net.pb",
         "settings.json",
+        "times.json",
     }
     assert len(losses(out)) == 12
     labels = np.array([3, 8, 0], np.uint8)

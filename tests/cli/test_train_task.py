@@ -40,6 +40,7 @@ def test_a_training_writes_all_that_it_says(run: Run, tmp_path: Path) -> None:
         "init_net.pb",
         "predict_net.pb",
         "settings.json",
+        "times.json",
     }
     figures = json.loads((out / "figures.json").read_text())
     assert figures["error"] < 0.01

@@ -49,6 +49,7 @@ def test_a_training_writes_all_that_it_says(run: Run, tmp_path: Path) -> None:
         "predict_net.pb",
         "sample.txt",
         "settings.json",
+        "times.json",
     }
     said = (out / "sample.txt").read_text()
     assert len(said) == 30

@@ -19,7 +19,7 @@ from tazza.cli.compare import compare
 from tazza.cli.completion import operator_types
 from tazza.cli.image_commands import predict, quantize
 from tazza.cli.interruption import Interrupted, raised_signals
-from tazza.cli.options import Device, Engines, Gamma, InitNet, Inputs, ParameterNet, TestData, TrainNet, Trust
+from tazza.cli.options import Board, Device, Engines, Gamma, InitNet, Inputs, ParameterNet, TestData, TrainNet, Trust
 from tazza.cli.train_commands import train_net
 from tazza.errors import TazzaError
 
@@ -157,6 +157,7 @@ def train_lenet(
         int | None, typer.Option(help="operators at a time, of parallel net types. [default: the threads]", min=1)
     ] = None,
     out: Annotated[Path, typer.Option(help="folder for all that is written")] = Path("out/lenet"),
+    tensorboard: Board = None,
     checkpoint_every: Annotated[int | None, typer.Option(help="iterations. [default: an epoch]", min=1)] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on from the checkpoint in --out")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the training that is in --out")] = False,
@@ -204,6 +205,7 @@ def train_char_lstm(
         int | None, typer.Option(help="operators at a time, of parallel net types. [default: the threads]", min=1)
     ] = None,
     out: Annotated[Path, typer.Option(help="folder for all that is written")] = Path("out/char-lstm"),
+    tensorboard: Board = None,
     checkpoint_every: Annotated[int | None, typer.Option(help="iterations. [default: an epoch]", min=1)] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on from the checkpoint in --out")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the training that is in --out")] = False,
@@ -234,6 +236,7 @@ def train_program(
         int | None, typer.Option(help="operators at a time, of parallel net types. [default: the threads]", min=1)
     ] = None,
     out: Annotated[Path | None, typer.Option(help="folder for all that is written. [default: out/FILE]")] = None,
+    tensorboard: Board = None,
     checkpoint_every: Annotated[int | None, typer.Option(help="iterations. [default: a tenth of them]", min=1)] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on from the checkpoint in --out")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="replace the training that is in --out")] = False,
@@ -247,7 +250,7 @@ def train_program(
     from tazza.cli.train_task import options_of, train_task
 
     named = {"iterations": iterations, "seed": seed, "net_type": net_type, "workers": workers}
-    named["checkpoint_every"] = checkpoint_every
+    named |= {"checkpoint_every": checkpoint_every, "tensorboard": tensorboard}
     given: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
     if set is not None:
         given["options"] = options_of(set)

@@ -77,6 +77,10 @@ class History:
         points = [(step.iteration, number) for step in self.steps if (number := value(step)) is not None]
         return Curve([at for at, _ in points], [number for _, number in points]) if points else None
 
+    def rates(self) -> Curve | None:
+        """Return the learning rates; None without any."""
+        return self.curve(lambda step: step.learning_rate)
+
     def tested(self) -> Curve | None:
         """Return what the tests gave; None without any."""
         return Curve(list(self.tests), list(self.tests.values())) if self.tests else None

@@ -150,4 +150,13 @@ ParameterNet = Annotated[str | None, typer.Option(help="net that makes the param
 
 Gamma = Annotated[float | None, typer.Option(help="of the policies step, exp and inv. [default: 0.999; 0.0001 of inv]")]
 
+Board = Annotated[
+    bool | None,
+    typer.Option(
+        "--tensorboard/--no-tensorboard",
+        help="write files for TensorBoard into the folder tensorboard in --out: scalars, histograms, pictures, the"
+        " graph. [default: no-tensorboard]",
+    ),
+]
+
 Engines = Annotated[str | None, typer.Option(help="engines to ask first, separated by commas. [default: none]")]

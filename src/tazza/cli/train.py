@@ -12,7 +12,7 @@ from rich.console import Console
 from tazza.cli.console import make_console, print_text
 from tazza.cli.progress import Pace
 from tazza.cli.ranks import PictureJob, build_share, follow_lenet, follows
-from tazza.cli.train_folder import CHECKPOINT, HISTORY, SETTINGS, check_folder, remove_results
+from tazza.cli.train_folder import CHECKPOINT, HISTORY, OF_LISTENERS, SETTINGS, check_folder, remove_results
 from tazza.cli.train_nets import SOFTMAX, TrainingNets
 from tazza.cli.train_settings import TrainSettings
 from tazza.cli.training_run import TrainingRun
@@ -24,8 +24,8 @@ from tazza.runtime.files import kind_of, names_in
 from tazza.workspace import Workspace
 
 INIT, PREDICT, PREDICTOR = "init_net.pb", "predict_net.pb", "lenet.minidb"
-CURVES, LEAST_SURE_PICTURE, DIGIT = "curves.png", "least_sure.png", "digit.png"
-RESULTS = (CHECKPOINT, HISTORY, INIT, PREDICT, PREDICTOR, CURVES, LEAST_SURE_PICTURE, DIGIT)
+CURVES, DIGIT = "curves.png", "digit.png"
+RESULTS = (CHECKPOINT, HISTORY, INIT, PREDICT, PREDICTOR, CURVES, DIGIT, *OF_LISTENERS)
 """What a training leaves, beside its settings and data."""
 LEAST_SURE = 24
 """Images in the picture of those that the net was least sure of."""
@@ -136,15 +136,12 @@ class _Run(TrainingRun):
         save_predictor(out / PREDICTOR, net, workspace, outputs=[SOFTMAX], parameters=names)
 
     def _draw(self, tested: Evaluation) -> None:
-        from tazza.observers.drawing import draw_curves, draw_least_sure, save_image
+        from tazza.observers.drawing import draw_curves, save_image
 
         save_image(self.out / DIGIT, tested.least_sure[-1].image)
         title = f"test accuracy {tested.accuracy:.2%}"
         loss = self.history.curve(lambda step: step.loss)
         with self.left_out("pictures"):
             if loss is not None:
-                accuracy = self.history.curve(lambda step: step.accuracy)
-                draw_curves(self.out / CURVES, loss, accuracy, tested=self.history.tested(), title=title)
-            draw_least_sure(
-                self.out / LEAST_SURE_PICTURE, tested.least_sure, title=f"least sure of {tested.count} ({title})"
-            )
+                accuracy, rate = self.history.curve(lambda step: step.accuracy), self.history.rates()
+                draw_curves(self.out / CURVES, loss, accuracy, tested=self.history.tested(), rate=rate, title=title)

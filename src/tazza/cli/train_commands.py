@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tazza.cli.options import Board
 from tazza.cli.train_options import (
     BatchSize,
     CheckpointEvery,
@@ -78,6 +79,7 @@ def train_net(
     net_type: NetType = None,
     workers: Workers = None,
     out: Out = None,
+    tensorboard: Board = None,
     checkpoint_every: CheckpointEvery = None,
     resume: Resume = False,
     overwrite: Overwrite = False,

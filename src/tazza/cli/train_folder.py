@@ -7,10 +7,14 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from tazza.errors import ArgumentError, FileError
+from tazza.models.evaluation_files import FILES
+from tazza.models.step_times import TIMES
 from tazza.runtime.files import kind_of, make_folder, shown
 
 CHECKPOINT, SETTINGS, HISTORY = "checkpoint.minidb", "settings.json", "history.csv"
 """What every training keeps."""
+OF_LISTENERS = (*FILES, TIMES)
+"""What listeners of every training leave."""
 
 
 def check_folder(out: Path, results: Sequence[str], *, resume: bool, overwrite: bool) -> None:

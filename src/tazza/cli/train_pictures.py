@@ -10,9 +10,17 @@ from typing import Any
 
 from rich.console import Console
 
-from tazza.cli.console import make_console, print_text
+from tazza.cli.console import left_out, make_console, print_text
 from tazza.cli.progress import Counted, Pace
-from tazza.cli.train_folder import CHECKPOINT, HISTORY, SETTINGS, check_folder, make_writable, remove_results
+from tazza.cli.train_folder import (
+    CHECKPOINT,
+    HISTORY,
+    OF_LISTENERS,
+    SETTINGS,
+    check_folder,
+    make_writable,
+    remove_results,
+)
 from tazza.cli.train_settings import StoredSettings
 from tazza.cli.train_task import options_of
 from tazza.cli.training_run import TrainingRun
@@ -24,9 +32,8 @@ from tazza.models.evaluation import Evaluation
 from tazza.models.training import Trainer
 from tazza.runtime.files import kind_of, names_in
 
-CURVES, LEAST_SURE_PICTURE = "curves.png", "least_sure.png"
-RATES, RATES_PICTURE = "rates.csv", "rates.png"
-RESULTS = (CHECKPOINT, HISTORY, INIT, PREDICT, LABELS, FILE_NAME, BEST, CURVES, LEAST_SURE_PICTURE)
+CURVES, RATES, RATES_PICTURE = "curves.png", "rates.csv", "rates.png"
+RESULTS = (CHECKPOINT, HISTORY, INIT, PREDICT, LABELS, FILE_NAME, BEST, CURVES, *OF_LISTENERS)
 """What a training leaves, beside its settings and data."""
 LEAST_SURE = 24
 """Images in the picture of those that the net was least sure of."""
@@ -34,7 +41,7 @@ NAMED = 10
 """Pictures that cannot be read are named, up to so many."""
 SHARED = ("momentum", "weight_decay", "gamma", "stepsize", "power")
 """Options of optimizers and policies that have an option of the command."""
-ELSEWHERE = ("net", "data", "test_data", "patience", "keep_best", "checkpoint_every", *SHARED)
+ELSEWHERE = ("net", "data", "test_data", "patience", "keep_best", "checkpoint_every", "tensorboard", *SHARED)
 """Settings that are no options of `fit`."""
 
 
@@ -187,7 +194,8 @@ def show_rates(net: str, given: Mapping[str, Any], out: Path) -> None:
     with Counted(console, "pictures", None) as told:
         found = find_rate(net, _source(console, settings), out, settings.options(), progress=lambda done, _: told(done))
     found.write(out / RATES)
-    found.draw(out / RATES_PICTURE)
+    with left_out(console, "picture"):
+        found.draw(out / RATES_PICTURE)
     lowest = min(range(len(found.means)), key=lambda at: found.means[at])
     print_text(
         console,
@@ -296,13 +304,11 @@ class _Run(TrainingRun):
         return tested
 
     def _draw(self, tested: Evaluation) -> None:
-        from tazza.observers.drawing import draw_curves, draw_least_sure
+        from tazza.observers.drawing import draw_curves
 
         title = f"test accuracy {tested.accuracy:.2%}"
         loss = self.history.curve(lambda step: step.loss)
         if loss is not None:
-            accuracy = self.history.curve(lambda step: step.accuracy)
-            draw_curves(self.out / CURVES, loss, accuracy, tested=self.history.tested(), title=title)
-        draw_least_sure(
-            self.out / LEAST_SURE_PICTURE, tested.least_sure, title=f"least sure of {tested.count} ({title})"
-        )
+            accuracy, rate = self.history.curve(lambda step: step.accuracy), self.history.rates()
+            with self.left_out("picture"):
+                draw_curves(self.out / CURVES, loss, accuracy, tested=self.history.tested(), rate=rate, title=title)

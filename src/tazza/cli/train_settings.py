@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -25,6 +25,9 @@ POLICY_DEFAULTS: Mapping[str, Mapping[str, float]] = {
 class StoredSettings:
     """Options of a command, which a file keeps."""
 
+    tensorboard: bool = field(default=False, kw_only=True)
+    """Whether files for TensorBoard are written."""
+
     def write(self, path: Path) -> None:
         """Write the settings to a file.
 
@@ -43,7 +46,7 @@ class StoredSettings:
         """
         stored: Any = read_json(path, "file with the settings of a training")
         names = cast("dict[str, Any]", stored if isinstance(stored, dict) else {"": stored})
-        kinds = {field.name: str(field.type).split(" | ") for field in fields(cls)}
+        kinds = {each.name: str(each.type).split(" | ") for each in fields(cls)}
         for name, value in names.items():
             if name not in kinds or not any(_is(kind, value) for kind in kinds[name]):
                 wanted = " or ".join(kinds.get(name, ["nothing of this name"]))

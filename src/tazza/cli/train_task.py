@@ -17,7 +17,7 @@ from rich.console import Console
 from tazza.cli.console import make_console
 from tazza.cli.progress import Pace
 from tazza.cli.ranks import TaskJob, follow_task, follows, share_task
-from tazza.cli.train_folder import CHECKPOINT, HISTORY, SETTINGS, check_folder, remove_results
+from tazza.cli.train_folder import CHECKPOINT, HISTORY, OF_LISTENERS, SETTINGS, check_folder, remove_results
 from tazza.cli.train_settings import StoredSettings
 from tazza.cli.training_run import TrainingRun
 from tazza.errors import ArgumentError, FileError
@@ -30,7 +30,7 @@ from tazza.runtime.files import kind_of, names_in, resolved, shown, write_bytes_
 from tazza.runtime.modules import import_file
 
 INIT, PREDICT, CURVES, FIGURES = "init_net.pb", "predict_net.pb", "curves.png", "figures.json"
-RESULTS = (CHECKPOINT, HISTORY, INIT, PREDICT, CURVES, FIGURES)
+RESULTS = (CHECKPOINT, HISTORY, INIT, PREDICT, CURVES, FIGURES, *OF_LISTENERS)
 """What a training leaves, beside its settings."""
 TESTS = 10
 """Tests of a training, the last one included; as many checkpoints."""
@@ -223,7 +223,7 @@ class _Run(TrainingRun):
         loss = self.history.curve(lambda step: step.loss)
         if loss is not None:
             with self.left_out("picture"):
-                draw_curves(self.out / CURVES, loss, None, title=_told(figures))
+                draw_curves(self.out / CURVES, loss, None, rate=self.history.rates(), title=_told(figures))
 
 
 def _told(figures: Mapping[str, float]) -> str:

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from tazza.cli.console import make_console, print_text
 from tazza.cli.progress import Pace
-from tazza.cli.train_folder import CHECKPOINT, HISTORY, SETTINGS, check_folder, remove_results
+from tazza.cli.train_folder import CHECKPOINT, HISTORY, OF_LISTENERS, SETTINGS, check_folder, remove_results
 from tazza.cli.train_settings import StoredSettings
 from tazza.cli.training_run import TrainingRun
 from tazza.db.text import CharacterText, read_characters
@@ -42,7 +42,7 @@ from tazza.workspace import Workspace
 
 INIT, PREDICT, ALPHABET = "init_net.pb", "predict_net.pb", "alphabet.json"
 CURVES, SAMPLE = "curves.png", "sample.txt"
-RESULTS = (CHECKPOINT, HISTORY, INIT, PREDICT, ALPHABET, CURVES, SAMPLE)
+RESULTS = (CHECKPOINT, HISTORY, INIT, PREDICT, ALPHABET, CURVES, SAMPLE, *OF_LISTENERS)
 """What a training leaves, beside its settings."""
 BEGINNING = "\n\n"
 """What a sample goes on from, where the alphabet has it."""
@@ -263,7 +263,8 @@ class _Run(TrainingRun):
         if loss is not None:
             title = f"test loss {tested:.3f} nats a character"
             with self.left_out("picture"):
-                draw_curves(self.out / CURVES, loss, None, tested_loss=self.history.tested(), title=title)
+                tests, rate = self.history.tested(), self.history.rates()
+                draw_curves(self.out / CURVES, loss, None, tested_loss=tests, rate=rate, title=title)
 
 
 def _without(model: Model, names: set[str]) -> Any:

@@ -25,6 +25,9 @@ from tazza.models.evaluation import Evaluation
 from tazza.models.listener import TrainingListener
 from tazza.models.training import Trainer
 
+EVENTS = "tensorboard"
+"""Folder of the files for TensorBoard, in that of a training."""
+
 
 def listeners_of(settings: StoredSettings, out: Path) -> list[TrainingListener]:
     """Return who is told how a training of a command goes: the only place where they are chosen.
@@ -33,8 +36,16 @@ def listeners_of(settings: StoredSettings, out: Path) -> list[TrainingListener]:
         settings: what the training was asked for.
         out: its folder, for what they write.
     """
-    del settings, out
-    return []
+    from tazza.cli.class_table import ClassTable
+    from tazza.models.evaluation_files import EvaluationFiles
+    from tazza.models.step_times import StepTimes
+
+    listeners: list[TrainingListener] = [StepTimes(out), EvaluationFiles(out), ClassTable()]
+    if settings.tensorboard:
+        from tazza.models.tensorboard import TensorBoard
+
+        listeners.append(TensorBoard(out / EVENTS))
+    return listeners
 
 
 class TrainingRun:
@@ -113,7 +124,8 @@ class TrainingRun:
                 self._learn(trainer, interruption)
                 evaluation = self.finish(trainer, started)
                 for listener in self._listeners:
-                    listener.finished(trainer, evaluation)
+                    with self.left_out("pictures"):
+                        listener.finished(trainer, evaluation)
                 self._remark()
             except KeyboardInterrupt:
                 self._leave(trainer, whole=not interruption.within)

@@ -253,7 +253,8 @@ class PictureTraining(Closing):
             parameters=self.nets.parameters,
             count=self.data.databases.test.count,
             keep=keep,
-            outputs=Outputs(image=DATA_BYTES),
+            outputs=Outputs(image=DATA_BYTES, blue_first=self.data.prepare.colors.startswith("bgr")),
+            names=self.data.names,
         )
 
     def best(self) -> Workspace:
