@@ -147,7 +147,7 @@ BAD = {
     "both": (("mlp", "--epochs", 1, "--iterations", 1), "are both given"),
     "nothing": (("net",), "there is no net to train"),
     "option": (("mlp", "--set", "speed=3"), "nor a policy has 'speed'"),
-    "builder": (("mlp", "--net-option", "width=3"), "mlp has no option 'width'"),
+    "builder": (("mlp", "--net-option", "width=3"), "mlp does not take width"),
     "solver": (("mlp", "--solver", "adamant"), "did you mean adam"),
     "size": (("lenet", "--size", 30), "lenet takes images of 28 x 28"),
     "from": (("mlp", "--from", "nowhere"), "does not exist"),
