@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import shutil
 from pathlib import Path
 
@@ -97,6 +98,7 @@ def test_from_another_model_with_some_of_it_frozen(run: Run, photos: Path, tmp_p
     assert result.exit_code == 0, result.output + result.stderr
 
 
+@pytest.mark.slow  # draws
 def test_a_rate_is_found(run: Run, photos: Path, tmp_path: Path) -> None:
     result = run("train", "mlp", "--data", photos, "--find-rate", "--out", tmp_path)
     assert result.exit_code == 0, result.output + result.stderr
@@ -114,14 +116,14 @@ def test_lenet_takes_pictures_too(run: Run, tmp_path: Path) -> None:
     assert "16 pictures to learn from, 4 to test on, of 28x28 pixels, grey" in result.output
 
 
-@pytest.mark.parametrize("policy", POLICIES.keys())
-@pytest.mark.parametrize("solver", OPTIMIZERS.keys())
-def test_every_optimizer_and_policy_is_taken(solver: str, policy: str) -> None:
+def test_every_optimizer_and_policy_is_taken() -> None:
     """What they do is shown in tests/fitting/test_solver.py."""
-    chosen = PictureSettings().updated({"solver": solver, "policy": policy, "gamma": 0.5}).options().solver
-    assert (chosen.name, chosen.policy, chosen.options) == (solver, policy, {"gamma": 0.5})
+    for solver, policy in itertools.product(OPTIMIZERS.keys(), POLICIES.keys()):
+        chosen = PictureSettings().updated({"solver": solver, "policy": policy, "gamma": 0.5}).options().solver
+        assert (chosen.name, chosen.policy, chosen.options) == (solver, policy, {"gamma": 0.5})
 
 
+@pytest.mark.slow  # compiles a convolution
 @pytest.mark.usefixtures("no_pictures")
 def test_a_program_may_declare_a_net(run: Run, photos: Path, tmp_path: Path) -> None:
     """It is the one that the page shows."""
@@ -147,7 +149,7 @@ BAD = {
     "both": (("mlp", "--epochs", 1, "--iterations", 1), "are both given"),
     "nothing": (("net",), "there is no net to train"),
     "option": (("mlp", "--set", "speed=3"), "nor a policy has 'speed'"),
-    "builder": (("mlp", "--net-option", "width=3"), "mlp has no option 'width'"),
+    "builder": (("mlp", "--net-option", "width=3"), "mlp does not take width"),
     "solver": (("mlp", "--solver", "adamant"), "did you mean adam"),
     "size": (("lenet", "--size", 30), "lenet takes images of 28 x 28"),
     "from": (("mlp", "--from", "nowhere"), "does not exist"),

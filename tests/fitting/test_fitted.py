@@ -83,7 +83,7 @@ def test_the_best_is_kept_and_patience_ends(monkeypatch: pytest.MonkeyPatch) -> 
         ({"patience": 0}, "patience = 0"),
         ({"batch_size": 0}, "batch_size = 0"),
         ({"shift": -1}, "shift = -1"),
-        ({"net_options": {"depth": 3}}, "mlp has no option 'depth'"),
+        ({"net_options": {"depth": 3}}, "mlp does not take depth"),
         ({"test_share": 1.5}, "a share of 1.5"),
     ],
 )

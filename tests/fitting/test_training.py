@@ -181,6 +181,7 @@ def test_every_classifier_of_the_zoo_learns(photos: Path, tmp_path: Path, name: 
         assert made["softmax"].shape == (1, 2)
 
 
+@pytest.mark.slow  # six trainings
 def test_sizes_and_colours_follow_the_pictures(tmp_path: Path) -> None:
     images, labels = pictures(10, side=12)
     cases: list[tuple[str, Any, int | None, tuple[int, int], str]] = [
@@ -207,6 +208,7 @@ def test_presets_and_unknown_names(photos: Path, tmp_path: Path) -> None:
         PictureTraining("resnet51", find_source(photos), tmp_path, SMALL)
 
 
+@pytest.mark.slow  # compiles plans
 @pytest.mark.parametrize("name", ["plan", "async_scheduling"])
 def test_other_types_of_nets_learn_too(photos: Path, tmp_path: Path, name: str) -> None:
     found: list[list[float]] = []
@@ -237,6 +239,7 @@ def test_the_best_test_is_the_first_of_the_highest() -> None:
     assert (best_test({5: 0.1, 10: 0.3, 15: 0.3, 20: 0.2}), waited_since_best({5: 0.1, 10: 0.3, 15: 0.3})) == (10, 1)
 
 
+@pytest.mark.slow  # four trainings
 def test_what_somebody_says_comes_before_what_is_stored(photos: Path, tmp_path: Path) -> None:
     source, own = find_source(photos), convolutional(tmp_path / "own")
     stored = Preprocessing((SIDE, SIDE), "crop", scale=1.0, mean=(1.0, 2.0, 3.0), colors="bgr")

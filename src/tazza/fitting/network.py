@@ -6,11 +6,10 @@ a reader of a database in front, and what makes numbers of bytes as `Preprocessi
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from tazza.db.image_source import ImageDB
 from tazza.errors import ArgumentError, NetError, SchemaError, ShapeError
 from tazza.fitting.data import Look
 from tazza.graph.derivation import needed_operators, net_that_tests
-from tazza.images.preprocessing import Preprocessing
+from tazza.images.preprocessing import Colors, Preprocessing
 from tazza.interop import Predictor
 from tazza.interop.image_needs import fitting_size, image_input, image_needs
 from tazza.models import layers
@@ -31,7 +30,7 @@ from tazza.operator import OpView, Role, find_argument, find_schema, make_argume
 from tazza.ops.nn.batch_norm import SPATIAL_BN
 from tazza.ops.nn.softmax import SOFTMAX as SOFTMAX_SCHEMA
 from tazza.proto import NetDef, OperatorDef
-from tazza.runtime.files import resolved
+from tazza.runtime.files import one_line, resolved
 from tazza.tensor import DataType, Tensor
 
 Values = dict[str, NDArray[Any]]
@@ -63,18 +62,14 @@ def zoo_preprocessing(chosen: Classifier, seen: Look, size: int | None, colors: 
     Raises:
         ShapeError: the net is not built for `size`.
     """
-    channels = seen.channels if colors is None else Preprocessing(colors=_known(colors)).channels
+    channels = seen.channels if colors is None else Preprocessing(colors=cast("Colors", colors)).channels
     side = size
     if side is None and seen.size is not None and seen.size[0] == seen.size[1] <= chosen.size:
         side = seen.size[0] if _builds(chosen, seen.size[0]) else chosen.size
     side = chosen.size if side is None else side
     chosen.inference(size=side, channels=channels)
     given_colors = ("grey" if channels == 1 else "rgb") if colors is None else colors
-    return Preprocessing((side, side), "crop", colors=_known(given_colors))
-
-
-def _known(colors: str) -> Any:
-    return colors  # Preprocessing checks it
+    return Preprocessing((side, side), "crop", colors=cast("Colors", given_colors))
 
 
 def _builds(chosen: Classifier, size: int) -> bool:
@@ -92,12 +87,13 @@ def zoo_model(chosen: Classifier, prepare: Preprocessing, classes: int, options:
         ArgumentError: its builder has no such option.
     """
     assert prepare.size is not None, "pictures have one size"
-    own = list(inspect.signature(chosen.scores).parameters)
-    strange = sorted(options.keys() - own)
-    if strange:
-        raise ArgumentError(f"{chosen.name} has no option {strange[0]!r}", hint=f"it has {', '.join(own[5:])}")
     given_sizes: dict[str, Any] = {"size": prepare.size[0], "channels": prepare.channels, "classes": classes}
-    return chosen.training(**(given_sizes | dict(options)))
+    try:
+        return chosen.training(**(given_sizes | dict(options)))
+    except TypeError as error:
+        if not options:
+            raise
+        raise ArgumentError(f"{chosen.name} does not take {', '.join(options)}: {one_line(error)}") from error
 
 
 def without_gradient_of_data(model: Model) -> Model:
@@ -126,7 +122,7 @@ def predictor_preprocessing(
     """
     if colors is not None:
         base = Preprocessing() if stored is None else stored
-        stored = replace(base, colors=_known(colors))
+        stored = replace(base, colors=cast("Colors", colors))
     if stored is not None and size is not None:
         stored = replace(stored, size=(size, size), fit="crop", shorter=None)
     if stored is not None and stored.size is not None:
