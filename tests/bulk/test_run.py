@@ -6,16 +6,18 @@ import csv
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import tazza
-from tazza.bulk.crew import Crew
+from tazza.bulk.crew import PROGRAM, Crew
 from tazza.bulk.job import Job
 from tazza.bulk.part import PartFiles, predict_part
 from tazza.bulk.results import result_form
@@ -146,6 +148,26 @@ def test_what_is_wrong_with_all_is_told_as_itself(model: tuple[str, str], tmp_pa
     with pytest.raises(TazzaError) as met:
         predict_all(Job((model[1], model[0]), PLAIN), parts, tmp_path / "found.csv", Order())
     assert isinstance(met.value, NetError | FormatError | ArgumentError), met
+
+
+@pytest.mark.slow
+def test_a_worker_whom_nobody_hears_ends_without_a_word(model: tuple[str, str], tmp_path: Path) -> None:
+    """Whoever handed out parts was killed; the part that it is at is left undone."""
+    np.save(tmp_path / "a.npy", image(3))
+    (part,) = file_parts([tmp_path / "a.npy"], 2)
+    job: dict[str, Any] = {"job": Job(model, PLAIN).to_dict(), "folder": str(tmp_path), "modules": []}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(PROGRAM, stdin=pipe, stdout=pipe, stderr=pipe) as worker:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        assert worker.stderr is not None
+        worker.stdin.write(json.dumps(job).encode() + b"\n")
+        worker.stdin.flush()
+        assert worker.stdout.readline() == b'{"ready": true}\n'
+        worker.stdout.close()
+        worker.stdin.write(json.dumps(asdict(part)).encode() + b"\n")
+        worker.stdin.flush()
+        assert (worker.stderr.read(), worker.wait()) == (b"", 1)
 
 
 def test_workers_that_die_again_and_again_end_a_run(tmp_path: Path) -> None:

@@ -6,7 +6,9 @@ import re
 import shutil
 import sys
 import tarfile
+from collections.abc import Iterable
 from email import message_from_bytes
+from itertools import chain
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -17,8 +19,6 @@ from tests.distribution.built import PIP, ROOT, build, install_backend, package_
 
 KINDS = {".py", ".pyi", ".typed", ".json", ".txt", ".proto", ".h", ".html", ".css", ".js"}
 """Of files that the package is made of: modules, types, indexes, messages, the header of native modules, the page."""
-NOT_DEFAULT = {"matplotlib", "scikit-learn", "scipy", "plyvel", "av"}
-"""What stands in an extra, and must not come by itself."""
 
 
 def test_the_version_is_told_once() -> None:
@@ -60,6 +60,15 @@ def test_wheels_of_the_tree_and_of_its_distribution_are_one(tmp_path: Path) -> N
     assert not list(unpacked.rglob("__pycache__"))
 
 
+def names(requirements: Iterable[str]) -> set[str]:
+    """Return what is required, without versions and conditions.
+
+    >>> sorted(names(["numpy>=1.26", "onednn-cpu-gomp>=2023.2; platform_system=='Linux'"]))
+    ['numpy', 'onednn-cpu-gomp']
+    """
+    return {re.split(r"[^\w-]", each)[0].replace("_", "-") for each in requirements}
+
+
 def check_metadata(wheel: Path) -> None:
     """Check what the wheel says of itself, and that nothing of an extra comes by itself."""
     version = project()["project"]["version"]
@@ -69,8 +78,9 @@ def check_metadata(wheel: Path) -> None:
         points = file.read(f"tazza-{version}.dist-info/entry_points.txt").decode()
     assert (told["Version"], told["License-Expression"]) == (version, "Apache-2.0")
     assert "tazza = tazza.cli:main" in points
-    needed = {re.split(r"[^\w-]", each)[0] for each in told.get_all("Requires-Dist", []) if "extra ==" not in each}
-    assert needed.isdisjoint(NOT_DEFAULT)
+    needed = names([each for each in told.get_all("Requires-Dist", []) if "extra ==" not in each])
+    assert needed == names(project()["project"]["dependencies"])
+    assert needed.isdisjoint(names(chain(*project()["project"]["optional-dependencies"].values())))
 
 
 @pytest.mark.slow

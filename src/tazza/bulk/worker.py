@@ -35,15 +35,16 @@ def main() -> int:
     os.dup2(2, 1)
 
     def answer(**told: Any) -> None:
-        os.write(answers, json.dumps(told).encode() + b"\n")
+        try:
+            os.write(answers, json.dumps(told).encode() + b"\n")
+        except BrokenPipeError as error:  # whoever handed out parts has gone
+            raise SystemExit(1) from error
 
     try:
         global_init(["tazza", *sys.argv[1:]])
         _work(answer)
     except TazzaError as error:
         answer(error=type(error).__name__, message=error.message, hint=error.hint)
-        return 1
-    except BrokenPipeError:  # whoever handed out parts has gone
         return 1
     return 0
 
