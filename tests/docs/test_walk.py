@@ -20,6 +20,7 @@ from tazza.device import current_context
 from tazza.graph.text import parse_net
 from tazza.operator import choose_kernel, find_schema, rank_engines, why_unavailable
 from tazza.tensor import CPUPlace, DataType, TensorSpec
+from tools.draw_columns import NAME, draw_columns
 from tools.draw_walk import CLASSES, CONV, FOLDER, RUNS, SHAPES, draw_classes, draw_run
 from tools.write_walk import BLOCK, chapters
 
@@ -127,6 +128,7 @@ def said(svg: str) -> set[str]:
 PICTURES: list[tuple[str, Callable[[], str]]] = [
     *((name, lambda picture=picture: draw_classes(picture)) for name, picture in CLASSES.items()),
     *((name, lambda picture=picture: draw_run(picture)) for name, picture in RUNS.items()),
+    (NAME, draw_columns),
 ]
 
 
