@@ -5,6 +5,7 @@ In processes of their own: what it registers stays out of the laws over all oper
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -34,54 +35,64 @@ def shown(*words: object, env: dict[str, str] | None = None, folder: Path = ROOT
     return " ".join(done.stdout.split())
 
 
-def tazza(*words: object) -> str:
-    return shown("-m", "tazza", "--module", "tazza_example", *words)
+RUNS = """
+import json, sys
+from tazza.cli.app import app
+for words in json.loads(sys.argv[1]):
+    try:
+        app(["--module", "tazza_example", *words], prog_name="tazza")
+    except SystemExit as ended:
+        assert ended.code == 0, words
+    print("|")
+"""
+"""Commands in one process, since each of them takes a second to start."""
 
 
 @pytest.mark.slow
 def test_its_own_tests() -> None:
-    told = shown("-m", "pytest", "-q", "-p", "no:cacheprovider", EXAMPLE, folder=EXAMPLE)
+    told = shown("-m", "pytest", "-q", "-p", "no:cacheprovider", folder=EXAMPLE)
     assert "passed" in told
     assert "failed" not in told
-
-
-@pytest.mark.slow
-def test_doctor_and_ops_show_what_it_brings() -> None:
-    doctor = tazza("doctor")
-    for brought in (
-        "DB type lines",
-        "engine blocks",
-        "engine) ('SquaredRelu', 'cpu', 'blocks')",
-        "operator SquaredRelu",
-        "transform scale_chain",
-    ):
-        assert brought in doctor.partition("modules tazza_example python")[2]
-    assert "blocks (cpu) available, 1 operators." in doctor
-    listed = tazza("ops", "--family", "tazza_example.squared_relu")
-    assert "SquaredRelu blocks" in listed
-    assert "Y = max(X, 0)^2." in shown(
-        "-m", "tazza", "ops", "SquaredRelu", env=environment(TAZZA_MODULES="tazza_example")
-    )
 
 
 NET = """
 name: "net" external_input: "x" external_output: "y"
 op { input: "x" output: "squares" type: "SquaredRelu" } op { input: "squares" output: "y" type: "Flatten" }
 """
+BROUGHT = (
+    "DB type lines",
+    "engine blocks",
+    "engine) ('SquaredRelu', 'cpu', 'blocks')",
+    "operator SquaredRelu",
+    "transform scale_chain",
+)
 
 
 @pytest.mark.slow
-def test_commands_run_and_show_nets_of_its_operators(tmp_path: Path) -> None:
-    net, init_net = tmp_path / "predict_net.pbtxt", tmp_path / "init_net.pbtxt"
+def test_every_command_sees_what_it_brings(tmp_path: Path) -> None:
+    net, init_net, images, page = (tmp_path / name for name in ("net.pbtxt", "init.pbtxt", "x.npy", "view.html"))
     net.write_text(NET)
     init_net.write_text('name: "init"')
-    np.save(tmp_path / "x.npy", np.array([[[10, 20], [250, 30]]], np.uint8))
-    assert "SquaredRelu" in tazza("show", net, "--shape", "x=1,1,2,2")
-    assert ": 2 (" in tazza("predict", net, tmp_path / "x.npy", "--init-net", init_net, "--top", 1)
-    tazza("view", net, "--init-net", init_net, "--shape", "x=1,1,2,2", "--runs", 1, "--out", tmp_path / "view.html")
-    page = (tmp_path / "view.html").read_text()
-    assert "SquaredRelu" in page
-    assert "scale_chain" in page
+    np.save(images, np.array([[[10, 20], [250, 30]]], np.uint8))
+    nets = [net, "--init-net", init_net]
+    commands: list[list[object]] = [
+        ["doctor"],
+        ["ops", "--family", "tazza_example.squared_relu"],
+        ["show", net, "--shape", "x=1,1,2,2"],
+        ["predict", net, images, *nets[1:], "--top", 1],
+        ["view", *nets, "--shape", "x=1,1,2,2", "--runs", 1, "--workers", 0, "--out", page],
+    ]
+    words = [[str(word) for word in command] for command in commands]
+    doctor, ops, show, predict, _, _ = shown("-c", RUNS, json.dumps(words)).split("|")
+    _, _, modules = doctor.partition("modules tazza_example python")
+    assert [brought for brought in BROUGHT if brought not in modules] == []
+    assert "blocks (cpu) available, 1 operators." in doctor
+    assert "SquaredRelu blocks" in ops
+    assert "SquaredRelu" in show
+    assert ": 2 (" in predict
+    html = page.read_text()
+    assert "SquaredRelu" in html
+    assert "scale_chain" in html
 
 
 @pytest.mark.slow
@@ -98,4 +109,3 @@ def test_installed_it_is_found_by_its_entry_point(tmp_path: Path) -> None:
     assert "named by entry point example of tazza-example 0.1.0" in shown(
         "-m", "tazza", "doctor", env=env, folder=tmp_path
     )
-    assert "max(X, 0)^2" in shown("-m", "tazza", "show", "--operator", "SquaredRelu", env=env, folder=tmp_path)
