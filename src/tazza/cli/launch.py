@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ import typer
 from tazza.cli.ranks import RANK_VARIABLE
 from tazza.distributed.starting import rank_here, size_here, start_command
 from tazza.errors import ArgumentError
-from tazza.runtime.files import make_folder, open_descriptor, resolved
+from tazza.runtime.files import make_folder, open_log, resolved
 from tazza.runtime.threads import threads_allowed
 
 GRACE_S = 7.0
@@ -105,22 +104,14 @@ class _Rank:
         log = None
         if self.logs is not None:
             make_folder(self.logs)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-            log = open_descriptor(resolved(self.logs) / f"rank-{self.rank}.log", flags, "log of a rank")
-        done = threading.Event()
-
-        def carry() -> None:
-            for line in source:
-                last[:] = [*last, line][-LAST_LINES:]
-                if log is not None:
-                    os.write(log, line)
-                if self.rank == 0:
-                    sys.stdout.buffer.write(line)
-                    sys.stdout.flush()
-            done.set()
-
-        threading.Thread(target=carry, daemon=True).start()
-        done.wait()
+            log = open_log(resolved(self.logs) / f"rank-{self.rank}.log", "log of a rank")
+        for line in source:
+            last[:] = [*last, line][-LAST_LINES:]
+            if log is not None:
+                os.write(log, line)
+            if self.rank == 0:
+                sys.stdout.buffer.write(line)
+                sys.stdout.flush()
         if log is not None:
             os.close(log)
         return last

@@ -13,10 +13,9 @@ from __future__ import annotations
 import functools
 import importlib
 import threading
-import time
 import zlib
+from collections import deque
 from collections.abc import Callable, Sequence
-from queue import Empty, SimpleQueue
 from typing import Any, Self
 
 import numpy as np
@@ -257,21 +256,26 @@ class _Sender:
 
     def __init__(self, communicator: Any, MPI: Any) -> None:
         self._all, self._mpi = communicator, MPI
-        self._queue: SimpleQueue[tuple[int, int, NDArray[np.uint8]]] = SimpleQueue()
+        self._turn = Conditional()
+        self._queue: deque[tuple[int, int, NDArray[np.uint8]]] = deque()
         start_thread(threading.Thread(target=self._serve, name="tazza-mpi-sender", daemon=True))
 
     def send(self, target: int, tag: int, packed: NDArray[np.uint8]) -> None:
         """Send this behind what was sent before."""
-        self._queue.put((target, tag, packed))
+        with self._turn:
+            self._queue.append((target, tag, packed))
+            self._turn.notify_all()
 
     def _serve(self) -> None:
         under_way: list[tuple[Any, NDArray[np.uint8]]] = []
         while True:
-            try:
-                target, tag, packed = self._queue.get(timeout=LOOK_S if under_way else None)
+            with self._turn:
+                if not self._queue:
+                    self._turn.wait(LOOK_S if under_way else None)
+                begun = list(self._queue)
+                self._queue.clear()
+            for target, tag, packed in begun:
                 under_way.append((self._all.Isend([packed, self._mpi.BYTE], target, tag), packed))
-            except Empty:
-                time.sleep(0)
             under_way = [one for one in under_way if not one[0].Test()]
 
 

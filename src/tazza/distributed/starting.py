@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import shutil
 import subprocess
@@ -37,7 +36,6 @@ def mpiexec() -> Path | None:
     return None if found is None else Path(found)
 
 
-@functools.cache
 def is_open_mpi(program: Path) -> bool:
     """Whether a `mpiexec` is that of Open MPI, as it says itself."""
     told = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)

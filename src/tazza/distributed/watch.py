@@ -5,7 +5,7 @@ beside it: ranks of the same machine by their process numbers, several times a s
 have to come now and then. A rank that leaves says why. What the thread finds ends all waits (`mpi.lose`): the main
 thread gets an error and ends as it does on any other. Where it does not, the thread ends the process.
 
-State: what was heard, of the thread alone; `_leaving` is set once by the main thread.
+State: what was heard, of the thread alone; the main thread adds to `_words`, and reads `_finished` and `_told`.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ BEAT, WORD, DONE = 1, 2, 3
 """Tags of messages."""
 WORD_MAX = 2000
 """Bytes of a reason."""
+TRIES = 5
+"""Looks that a rank which leaves waits for its word to be sent."""
 STATUS = 1
 """Exit status of a process that could not go on."""
 
@@ -54,8 +56,7 @@ class Watch:
         self._done: set[int] = set()
         self._sent: list[tuple[Any, NDArray[np.uint8]]] = []
         self._words: list[bytes] = []
-        self._finished = threading.Event()
-        self._gone = threading.Event()
+        self._finished = self._told = False
         start_thread(threading.Thread(target=self._look, name="tazza-watch", daemon=True))
 
     def _told_places(self) -> list[tuple[str, int]]:
@@ -72,20 +73,24 @@ class Watch:
     def leave(self, why: str) -> None:
         """Tell all that this rank cannot go on, and why; the caller then ends the process."""
         self._words.append(why.encode()[:WORD_MAX])
-        self._gone.wait(2 * LOOK_S)
+        for _ in range(TRIES):
+            if self._told:
+                return
+            time.sleep(LOOK_S)
 
     def finish(self) -> bool:
         """Wait until all ranks have come to the end; False where one is gone."""
         self._words.append(b"")
-        while not self._finished.wait(LOOK_S):
+        while not self._finished:
             if lost() is not None:
                 return False
+            time.sleep(LOOK_S)
         return True
 
     # -- what the thread does ------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        while not self._finished.is_set():
+        while not self._finished:
             try:
                 self._say()
                 self._hear()
@@ -102,7 +107,7 @@ class Watch:
             word = self._words.pop(0)
             self._send(WORD if word else DONE, word, lambda rank: rank != self.rank)
             if word:
-                self._gone.set()
+                self._told = True
             else:
                 self._done.add(self.rank)
         if time.monotonic() - self._beaten > BEAT_S:
@@ -110,7 +115,7 @@ class Watch:
             self._send(BEAT, b"", lambda rank: self._places[rank][0] != self._places[self.rank][0])
         self._sent = [one for one in self._sent if not one[0].Test()]
         if len(self._done) == self.size and not self._sent:
-            self._finished.set()
+            self._finished = True
 
     def _send(self, tag: int, word: bytes, wanted: Callable[[int], bool]) -> None:
         content = np.frombuffer(word, np.uint8).copy()

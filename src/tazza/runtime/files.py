@@ -140,6 +140,15 @@ def open_descriptor(path: AnyPath, flags: int, what: str = "file") -> int:
     return descriptor
 
 
+def open_log(path: AnyPath, what: str = "log") -> int:
+    """Return a descriptor of a new file, or one that is emptied, for lines that are written as they come.
+
+    Raises:
+        FileError: as `open_regular`.
+    """
+    return open_descriptor(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, what)
+
+
 def read_bytes(path: AnyPath, what: str, bytes_max: int) -> bytes:
     """Return the content of a regular file.
 
