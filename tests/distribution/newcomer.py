@@ -227,6 +227,32 @@ def serve_it() -> None:
         assert service.wait(LIMIT_S) == 0
 
 
+def train_on_photographs() -> None:
+    """A net learns a folder with a sub-folder for each class, for TensorBoard too; it is viewed, made bytes, asked."""
+    random = np.random.default_rng(4)
+    for color in COLORS:
+        Path("photographs", color).mkdir(parents=True)
+        for number in range(40):
+            photograph(color, random).save(Path("photographs", color, f"{number}.png"))
+    words = ("--size", 28, "--epochs", 6, "--batch-size", 16, "--tensorboard", "--out", "mine")
+    told = program("tazza", "train", "lenet", "--data", "photographs", *words)
+    assert float(told.rsplit("test accuracy ", 1)[1].split("%")[0]) > 90, told
+    assert list(Path("mine").rglob("events.out.tfevents*"))
+    program("tazza", "view", "mine", "--shape", "data=1,3,28,28", "--runs", 1, "--out", "mine.html")
+    program("tazza", "quantize", "mine", "--data", "photographs/red", "--images", 32, "--out", "mine8")
+    for model, beside in (
+        ("mine", ()),
+        ("mine8", ("--preset", "mine/preprocessing.json", "--labels", "mine/labels.txt")),
+    ):
+        found = json.loads(program("tazza", "predict", model, "photograph.jpg", *beside, "--format", "json"))
+        assert found["classes"][0]["label"] == "red", found
+
+
+def bring_one_without_a_package() -> None:
+    """A file of one's own brings an operator to a command."""
+    assert "Sip" in program("tazza", "--module", "cups/cups.py", "ops", "Sip")
+
+
 def bring_an_operator() -> None:
     """A package of one's own brings an operator."""
     Path("cups").mkdir()
@@ -253,7 +279,9 @@ STAGES: tuple[Callable[[], None], ...] = (
     view_it,
     quantize_it,
     serve_it,
+    train_on_photographs,
     bring_an_operator,
+    bring_one_without_a_package,
 )
 
 

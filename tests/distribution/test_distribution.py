@@ -90,7 +90,7 @@ def test_a_day_with_nothing_but_a_wheel(tmp_path: Path) -> None:
     own = tmp_path / "own"
     run(sys.executable, "-m", "venv", own, at=tmp_path)
     python = own / "bin" / "python"
-    run(python, *PIP[1:], "install", "--quiet", wheel, at=tmp_path)
+    run(python, *PIP[1:], "install", "--quiet", f"{wheel}[tensorboard]", at=tmp_path)
     day = tmp_path / "day"
     day.mkdir()
     program = shutil.copy(ROOT / "tests" / "distribution" / "newcomer.py", tmp_path)
