@@ -80,7 +80,7 @@ class TrainingTask(ABC):
             if len(values) % size:
                 raise ArgumentError(
                     f"{len(values)} examples of {name!r} cannot be divided among {size} ranks",
-                    hint="choose another batch size or number of ranks; of bags, the task has to say by its own `share`",
+                    hint="choose another batch size or number of ranks; bags take a `share` of the task's own",
                 )
         return {name: np.split(values, size)[rank] for name, values in batch.items()}
 
