@@ -127,13 +127,8 @@ def test_what_has_no_effect_is_said_once_per_net(ws: Workspace, caplog: pytest.L
         ws.run_net_once(net)
     assert len(caplog.messages) == 2
     assert "net 'n': arguments without effect, unknown to the schema: Relu.nonsense" in caplog.messages[0]
-<<<<<<< HEAD
     passed = "asks for engine 'cudn', which is passed over (no such engine; did you mean cudnn or cuda?)"
     assert passed in caplog.messages[1]
-=======
-    passed_over = "asks for engine 'cudn', which is passed over (no such engine; did you mean cudnn or cuda?)"
-    assert passed_over in caplog.messages[1]
->>>>>>> extend
 
 
 def test_default_is_the_order_of_the_device(ws: Workspace, caplog: pytest.LogCaptureFixture) -> None:
