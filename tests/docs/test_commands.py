@@ -48,6 +48,7 @@ NOT_RUN = {
     "pip install '.[parquet]'": "for one kind of results",
     "pip install '.[dask]'": "for clusters",
     "python -m tools.draw_view FOLDER": "needs a browser",
+    ".venv/bin/tazza launch --ranks 2 train lenet --out out/ranks": "needs MPI",
     "tazza launch --ranks 4 train lenet --batch-size 64": "needs MPI",
     "tazza launch --ranks 4 train lenet --batch-size 64 --resume": "needs MPI",
     "python -m tools.draw_scaling": "takes a minute of ResNet-50, and changes a page",
