@@ -13,7 +13,7 @@ import numpy as np
 
 from tazza.distributed.buckets import backward_span, gradients_of, in_buckets
 from tazza.distributed.data_parallel import BUCKET_BYTES
-from tazza.distributed.scaling import Bucket, Network, Step
+from tazza.distributed.scaling import Bucket, MeasuredStep, Network
 from tazza.models import sgd
 from tazza.models.training import seed_operators
 from tazza.models.zoo import CLASSIFIERS
@@ -32,7 +32,7 @@ FASTER = 50
 """How many times as fast as here a rank may be, for the second half of the table: as an accelerator is."""
 
 
-def measured(net: str = NET, batch: int = BATCH, runs: int = RUNS) -> Step:
+def measured(net: str = NET, batch: int = BATCH, runs: int = RUNS) -> MeasuredStep:
     """Return the step of one rank: the least time that each operator took in some runs."""
     model = CLASSIFIERS[net].training(accuracy=False)
     sgd(model, 0.1, momentum=0.9)
@@ -61,16 +61,16 @@ def measured(net: str = NET, batch: int = BATCH, runs: int = RUNS) -> Step:
         for one in in_buckets(gradients, sizes, BUCKET_BYTES)
     ]
     end_s = float(behind_s[span.stop - 1])
-    return Step(buckets, end_s, float(behind_s[-1]) - end_s)
+    return MeasuredStep(buckets, end_s, float(behind_s[-1]) - end_s)
 
 
-def faster(step: Step, times: float) -> Step:
+def faster(step: MeasuredStep, times: float) -> MeasuredStep:
     """Return the step of a rank that computes so many times as fast."""
     buckets = [replace(one, ready_s=one.ready_s / times) for one in step.buckets]
-    return Step(buckets, step.backward_s / times, step.update_s / times)
+    return MeasuredStep(buckets, step.backward_s / times, step.update_s / times)
 
 
-def table(steps: dict[str, Step]) -> str:
+def table(steps: dict[str, MeasuredStep]) -> str:
     """Return the table of the page."""
     heads = [f"{name}; {network.name}" for name in steps for network in NETWORKS]
     lines = ["| ranks | " + " | ".join(heads) + " |", "|---:|" + "---:|" * len(heads)]
@@ -84,7 +84,7 @@ def table(steps: dict[str, Step]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def draw(steps: dict[str, Step], path: Path) -> None:
+def draw(steps: dict[str, MeasuredStep], path: Path) -> None:
     """Draw the share of the speed of single ranks over their number."""
     figure = new_figure(7.0, 4.0)
     axes = figure.add_subplot(1, 1, 1, xlabel="ranks", ylabel="efficiency", title="ResNet-50, computed", xscale="log")

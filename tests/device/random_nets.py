@@ -72,13 +72,13 @@ def draw_net(draw: random.Random) -> RandomNet:
 def draw_live_net(draw: random.Random) -> RandomNet:
     """Return a random net in which nothing is in vain: its inputs and outputs lie on the host, all it makes is read."""
     ops: list[OperatorDef] = []
-    unread, known = ["h0", "h1", "h2"], ["h0", "h1", "h2"]
+    unread, readable = ["h0", "h1", "h2"], ["h0", "h1", "h2"]
     for number in range(draw.randint(5, 14)):
-        source = draw.choice(unread if draw.random() < 0.8 else known)
-        made = _copy(draw, source) if draw.random() < 0.4 else _compute(draw, source, known)
+        source = draw.choice(unread if draw.random() < 0.8 else readable)
+        made = _copy(draw, source) if draw.random() < 0.4 else _compute(draw, source, readable)
         ops.append(_renamed(made, f"{made.output[0][0]}{number + 3}"))
         unread = [name for name in unread if name not in ops[-1].input] + [ops[-1].output[0]]
-        known.append(ops[-1].output[0])
+        readable.append(ops[-1].output[0])
     for name in unread:
         if name[0] != "h":
             ops.append(operator_def("CopyGPUToCPU", [name], [f"h_{name}"], device=device_option(PLACES[name[0]])))
@@ -90,8 +90,8 @@ def _renamed(op: OperatorDef, output: str) -> OperatorDef:
     return op
 
 
-def _compute(draw: random.Random, source: str, known: Sequence[str] = BLOBS) -> OperatorDef:
-    near = [name for name in known if name[0] == source[0]]
+def _compute(draw: random.Random, source: str, readable: Sequence[str] = BLOBS) -> OperatorDef:
+    near = [name for name in readable if name[0] == source[0]]
     inputs = [source] if draw.random() < 0.4 else [source, draw.choice(near)]
     type = draw.choice(ONE if len(inputs) == 1 else TWO if inputs[0] != inputs[1] else TWO[::2])
     output = draw.choice([name for name in BLOBS if name[0] == source[0] and name not in inputs[1:]])
@@ -110,7 +110,7 @@ class Overtaking:
     """An order of streams that follows from a seed, and changes now and then."""
 
     def __init__(self, seed: int) -> None:
-        """Begin with no stream known."""
+        """Begin with no stream."""
         self._draw = random.Random(seed)
         self._ranks: dict[FakeStream, float] = {}
         self._turns = 0

@@ -85,7 +85,7 @@ LONG = {
 """What takes longer than a minute, or compiles much, and how it is run at a small size."""
 
 ALL = {page: commands(page) for page in PAGES}
-ONCE = ("train", "quantize", "resnet50", "googlenet", "--workers")
+ONCE = ("train", "quantize", "resnet50", "googlenet", "--workers", "predict", "view", "profile")
 """Words of commands that are not run a second time, into a reader that stops."""
 
 

@@ -12,6 +12,8 @@ PACKAGE = Path(__file__).parent.parent.parent / "src" / "tazza"
 STDLIB = {"Condition", "Event", "Semaphore", "BoundedSemaphore", "Barrier"}
 """What the standard library writes in Python: a `with` may be interrupted when its lock is taken and not noted."""
 
+WITHOUT_LOCKS = {"db/minidb.py"}
+"""Their destructors close a file and take no lock."""
 FORMS = ("runtime/holding.py", "runtime/fork.py")
 GIVEN = {
     ("workspace.py", "ThreadPoolExecutor"),  # handed to the user, who waits
@@ -98,3 +100,14 @@ def test_nobody_puts_a_default_into_weak_references() -> None:
                 if isinstance(call.func.value, ast.Name) and call.func.value.id in weak:
                     found.append(f"{path.relative_to(PACKAGE)}:{call.lineno}")
     assert found == [], "look and put while a lock is held"
+
+
+def test_what_is_collected_last_takes_no_lock() -> None:
+    """A thread that the interpreter stopped at its end may hold any lock for ever: destructors ask for that first."""
+    found = {
+        str(path.relative_to(PACKAGE))
+        for path in PACKAGE.rglob("*.py")
+        for node in nodes(path)
+        if isinstance(node, ast.FunctionDef) and node.name == "__del__" and "is_finalizing" not in ast.unparse(node)
+    }
+    assert found <= WITHOUT_LOCKS, "ask sys.is_finalizing() in __del__"

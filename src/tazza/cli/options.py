@@ -153,9 +153,9 @@ Gamma = Annotated[float | None, typer.Option(help="of the policies step, exp and
 Board = Annotated[
     bool | None,
     typer.Option(
-        "--tensorboard/--no-tensorboard",
+        "--tensorboard/--no-board",
         help="write files for TensorBoard into the folder tensorboard in --out: scalars, histograms, pictures, the"
-        " graph. [default: no-tensorboard]",
+        " graph. [default: no-board]",
     ),
 ]
 

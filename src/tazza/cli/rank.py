@@ -15,13 +15,13 @@ def main() -> None:
     The process never says farewell to MPI when a rank is gone, since that would wait for it.
     """
     from tazza.distributed.membership import mpi_membership
-    from tazza.distributed.watch import Watch
+    from tazza.distributed.watch import RankWatch
 
     own = mpi_membership()
     if not own.leads:  # it ends behind the leader, which ends a training in order
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
-    watch = Watch()
+    watch = RankWatch()
     status = _run()
     if status == 0 and watch.finish():
         return

@@ -83,9 +83,17 @@ def table_lines(
 def broken(text: str, width: int) -> list[str]:
     """Return a text in lines of at most so many columns: between words, else behind a joint, else anywhere.
 
-    >>> broken("as fast as it goes", 10), broken("a.very_long_name", 8), broken("abcdef", 4)
-    (['as fast as', 'it goes'], ['a.very_', 'long_', 'name'], ['abcd', 'ef'])
+    Blanks that a text begins with stand in front of each line, as far as there is room.
+
+    >>> broken("as fast as it goes", 10), broken("a.very_long_name", 8), broken("abcdef", 4), broken("  a b", 4)
+    (['as fast as', 'it goes'], ['a.very_', 'long_', 'name'], ['abcd', 'ef'], ['  a', '  b'])
     """
+    told = text.lstrip(" ")
+    blanks = min(len(text) - len(told), max(width - 2, 0)) if told else 0
+    return [" " * blanks + line for line in _lines(told, width - blanks)]
+
+
+def _lines(text: str, width: int) -> list[str]:
     lines = [""]
     for word in text.split(" "):
         joined = f"{lines[-1]} {word}" if lines[-1] else word

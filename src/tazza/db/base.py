@@ -15,6 +15,7 @@ closed. Each of the three belongs to one thread at a time; different cursors of 
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -239,7 +240,8 @@ class Transaction(ABC):
     def __del__(self) -> None:
         pending = getattr(self, "_pending", 0)
         if pending > 0:
-            self.discard()
+            if not sys.is_finalizing():  # a lock of the database may never be free then
+                self.discard()
             warnings.warn(
                 f"records that were put into {self._db} but never committed: {pending}", ResourceWarning, stacklevel=2
             )

@@ -8,6 +8,7 @@ to where it stood before its next use. A record that was read and could not be h
 from __future__ import annotations
 
 import os
+import sys
 from collections import deque
 from collections.abc import Iterator
 from typing import Any, Self
@@ -145,8 +146,11 @@ class DBReader(Closing):
                 self._opened.db.close()
 
     def __del__(self) -> None:
-        """Close with the last reference: a reader lives as long as a blob holds it, and nobody else closes it."""
-        if getattr(self, "_opened", None) is not None:  # not when the constructor failed
+        """Close with the last reference: a reader lives as long as a blob holds it, and nobody else closes it.
+
+        Not when the interpreter ends: a thread that was stopped for ever then may hold the lock of the database.
+        """
+        if not sys.is_finalizing() and getattr(self, "_opened", None) is not None:  # not when the constructor failed
             self.close()
 
     def __repr__(self) -> str:

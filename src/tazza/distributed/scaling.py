@@ -40,7 +40,7 @@ class Bucket:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class MeasuredStep:
     """A step of one rank: when its buckets are ready, when the backward pass ends, and what follows that."""
 
     buckets: Sequence[Bucket]
@@ -55,7 +55,7 @@ class Step:
     def on(self, network: Network, ranks: int) -> float:
         """Return the seconds of the step on so many ranks.
 
-        >>> step = Step([Bucket(1.0, 100), Bucket(3.0, 100)], backward_s=3.0, update_s=0.5)
+        >>> step = MeasuredStep([Bucket(1.0, 100), Bucket(3.0, 100)], backward_s=3.0, update_s=0.5)
         >>> step.on(Network("n", 0.0, 100.0), 1), step.on(Network("n", 0.0, 100.0), 2)
         (3.5, 4.5)
         """

@@ -41,7 +41,7 @@ STATUS = 1
 """Exit status of a process that could not go on."""
 
 
-class Watch:
+class RankWatch:
     """The thread of a rank that watches the others."""
 
     def __init__(self) -> None:

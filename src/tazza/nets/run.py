@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -175,7 +176,7 @@ class Run(Future[None]):
 
     def __del__(self) -> None:
         """Log an error that nobody asked for."""
-        if not self._asked and self.done():
+        if not sys.is_finalizing() and not self._asked and self.done():
             error = super().exception()
             if error is not None:
                 logger.error("a run of net %r failed, and nobody asked for its result: %s", self.net, error)

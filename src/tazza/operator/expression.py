@@ -82,25 +82,25 @@ def formula(
 
 
 def _check_texts(schema: OpSchema, texts: Mapping[str, str], scalars: Mapping[str, str]) -> None:
-    known = {*schema.inputs_by_letter, *schema.args}
+    allowed = {*schema.inputs_by_letter, *schema.args}
     for name, text in scalars.items():
-        _check_text(schema, f"scalar {name}", text, known)
+        _check_text(schema, f"scalar {name}", text, allowed)
     for letter, text in texts.items():
         if letter not in schema.outputs_by_letter:
             near = did_you_mean(letter, schema.outputs_by_letter)
             raise SchemaError(f"{schema.type} has no output {letter!r}, so no formula of it", hint=near)
-        _check_text(schema, letter, text, {*known, *scalars})
+        _check_text(schema, letter, text, {*allowed, *scalars})
 
 
-def _check_text(schema: OpSchema, of: str, text: str, known: Collection[str]) -> None:
+def _check_text(schema: OpSchema, of: str, text: str, allowed: Collection[str]) -> None:
     try:
         parsed = Expression.parse(text)
     except ArgumentError as error:
         raise SchemaError(f"{schema.type}: formula of {of}: {error.message}", hint=error.hint) from None
-    strange = [name for name in parsed.names if name not in known]
+    strange = [name for name in parsed.names if name not in allowed]
     strange += [node.head for node in parsed.nodes() if node.head in TYPED]
     if strange:
-        raise strange_letters(f"{schema.type}: formula {text!r} of {of} names", strange, known)
+        raise strange_letters(f"{schema.type}: formula {text!r} of {of} names", strange, allowed)
 
 
 def formulas_of(op: OpView, like: OpSchema | None = None) -> dict[str, Expression]:

@@ -73,14 +73,16 @@ def check_dimensions(schema: OpSchema) -> None:
     """
     if schema.infers:
         return
-    known = {token.lstrip("*#") for spec in schema.inputs for token in ("" if spec.dims is None else spec.dims).split()}
+    allowed = {
+        token.lstrip("*#") for spec in schema.inputs for token in ("" if spec.dims is None else spec.dims).split()
+    }
     for spec in schema.outputs:
         tokens = [] if spec.dims is None or spec.dynamic else spec.dims.split()
-        strange = [token for token in tokens if not token.isdigit() and token.lstrip("*#") not in known]
+        strange = [token for token in tokens if not token.isdigit() and token.lstrip("*#") not in allowed]
         if strange:
             raise SchemaError(
                 f"{schema.type}: dimension {strange[0]!r} of output {spec.name} is that of no input",
-                hint=_or(did_you_mean(strange[0].lstrip("*#"), known), "add @infer, or give an input that dimension"),
+                hint=_or(did_you_mean(strange[0].lstrip("*#"), allowed), "add @infer, or give an input that dimension"),
             )
 
 
@@ -122,27 +124,27 @@ def check_parameters(schema: OpSchema, function: Callable[..., Any], noun: str, 
     Raises:
         SchemaError: it cannot.
     """
-    known = list(letters)
+    allowed = list(letters)
     try:
-        inspect.signature(function).bind(None, **dict.fromkeys(known))
+        inspect.signature(function).bind(None, **dict.fromkeys(allowed))
     except TypeError as error:
         with declaring():
             raise SchemaError(
-                f"{noun} of {schema.type} cannot be called with (op, {', '.join(known)}): {error}",
+                f"{noun} of {schema.type} cannot be called with (op, {', '.join(allowed)}): {error}",
                 hint="its parameters are the operator, then letters of the schema",
             ) from None
 
 
-def strange_letters(what: str, strange: Sequence[str], known: Collection[str]) -> SchemaError:
+def strange_letters(what: str, strange: Sequence[str], allowed: Collection[str]) -> SchemaError:
     """Return the error for names that are no letters, with those that they may stand for."""
-    proposed = did_you_mean(strange[0], known)
-    return SchemaError(f"{what}: {', '.join(strange)}", hint=_or(proposed, f"known: {', '.join(sorted(known))}"))
+    proposed = did_you_mean(strange[0], allowed)
+    return SchemaError(f"{what}: {', '.join(strange)}", hint=_or(proposed, f"known: {', '.join(sorted(allowed))}"))
 
 
-def unknown_arguments(type: str, unknown: Sequence[str], known: Collection[str]) -> ArgumentError:
+def unknown_arguments(type: str, unknown: Sequence[str], allowed: Collection[str]) -> ArgumentError:
     """Return the error for arguments that an operator has not, with those that they may stand for."""
-    listed = f"its arguments: {', '.join(sorted(known)) if known else 'none'}"
-    near = did_you_mean(unknown[0], known)
+    listed = f"its arguments: {', '.join(sorted(allowed)) if allowed else 'none'}"
+    near = did_you_mean(unknown[0], allowed)
     return ArgumentError(
         f"{type} has no argument {', '.join(map(repr, unknown))}", hint=listed if near is None else f"{near} {listed}"
     )

@@ -9,7 +9,7 @@ MOST = 3
 """How many names are proposed."""
 
 
-def near_names(name: str, known: Iterable[str]) -> list[str]:
+def near_names(name: str, allowed: Iterable[str]) -> list[str]:
     """Return the names that are most like one, the likest first.
 
     Capitals count for nothing where no name is like it with them.
@@ -17,7 +17,7 @@ def near_names(name: str, known: Iterable[str]) -> list[str]:
     >>> near_names("kernal", ["kernel", "stride", "pad"]), near_names("RELU", ["Relu", "Sum"])
     (['kernel'], ['Relu'])
     """
-    names = list(known)
+    names = list(allowed)
     like = difflib.get_close_matches(name, names, n=MOST)
     if like:
         return like
@@ -25,11 +25,11 @@ def near_names(name: str, known: Iterable[str]) -> list[str]:
     return [folded[one] for one in difflib.get_close_matches(name.lower(), list(folded), n=MOST)]
 
 
-def did_you_mean(name: str, known: Iterable[str], *, show: Callable[[str], str] = str) -> str | None:
+def did_you_mean(name: str, allowed: Iterable[str], *, show: Callable[[str], str] = str) -> str | None:
     """Return a hint with the names that are like one, None where none is; `show` writes one of them.
 
     >>> did_you_mean("minibd", ["minidb", "lmdb"]), did_you_mean("x", ["minidb"])
     ('did you mean minidb?', None)
     """
-    near = near_names(name, known)
+    near = near_names(name, allowed)
     return f"did you mean {' or '.join(map(show, near))}?" if near else None

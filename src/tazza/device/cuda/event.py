@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -78,7 +79,7 @@ class CUDAEvent:
 
     def __del__(self) -> None:
         handle = getattr(self, "handle", None)  # none where the driver had none
-        if handle is not None:
+        if handle is not None and not sys.is_finalizing():
             self.device.give_event(handle)
 
 
