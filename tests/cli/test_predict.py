@@ -240,6 +240,12 @@ def test_words_that_changed_places(run: Run, model: Path, photographs: Path) -> 
     assert (told.exit_code, "stand in each other's place" in told.stderr) == (1, True)
 
 
+def test_the_net_that_makes_the_parameters_is_not_the_model(run: Run, model: Path, photographs: Path) -> None:
+    told = run("predict", model / "init_net.pb", photographs)
+    assert told.exit_code == 1
+    assert "predict_net.pb" in told.stderr
+
+
 def test_a_net_of_any_size_says_the_least(run: Run, tmp_path: Path) -> None:
     built = Model("least")
     pooled = built.average_pool(built.conv("data", "c", 3, 2, 30), "p", global_pooling=1)

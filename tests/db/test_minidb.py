@@ -170,3 +170,10 @@ def test_a_file_among_garbage_closes_without_a_word(tmp_path: Path) -> None:
     gc.collect()
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(descriptor)
+
+
+def test_nobody_is_told_to_cut_what_may_be_no_minidb(tmp_path: Path) -> None:
+    (tmp_path / "cat.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+    with pytest.raises(DBError, match="or is something else") as caught:
+        contents("minidb", tmp_path / "cat.png")
+    assert "cut" not in str(caught.value)

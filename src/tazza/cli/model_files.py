@@ -19,7 +19,7 @@ from tazza.proto import NetDef
 from tazza.proto.message import read_message
 from tazza.runtime.files import kind_of, shown
 
-INIT = "init_net.pb"
+INIT, MAIN = "init_net.pb", "predict_net.pb"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,10 @@ def find_model(path: Path, init_net: Path | None, loading: Loading | None = None
         raise ArgumentError(f"{shown(path)} is an image, and the model comes first", hint="tazza predict MODEL IMAGES")
     if path.suffix not in NET_SUFFIXES:
         return ModelFiles(path, None, is_net=False, loading=said)
+    if init_net is None and path.name == INIT and kind_of(path.with_name(MAIN)) == "file":
+        raise ArgumentError(
+            f"{shown(path)} makes the parameters of '{path.with_name(MAIN)}'", hint="name that net, or their folder"
+        )
     init = init_beside(path) if init_net is None else init_net
     return ModelFiles(path, init, is_net=True, loading=said)
 

@@ -194,6 +194,11 @@ class MiniDB(DB):
             raise DBError(f"{self} was removed or replaced while it was open", hint="open it again")
 
     def _truncated(self, offset: int, why: str) -> DBError:
+        if offset == 0:  # nothing tells that it ever was a minidb: nobody is to cut it
+            return DBError(
+                f"{self} is truncated in its first record, or is something else: {why}",
+                hint="look whether it is a minidb: nothing of it can be read as one",
+            )
         return DBError(
             f"{self} is truncated: of the record at byte {offset}, {why}",
             hint=f"cut the file to {offset} bytes to keep the whole records before it",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tazza.db.images import LabelledImages, write_image_records
-from tazza.errors import ArgumentError, DBError, FileError, ShapeError
+from tazza.errors import ArgumentError, DBError, FileError, FormatError, ShapeError
 from tazza.images import Preprocessing
 from tazza.interop.int8 import Examples, array_batches, file_examples
 from tests.db.test_idx import idx_bytes
@@ -108,3 +108,17 @@ def test_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "b.npy", np.zeros((3, 3), np.float32))
     with pytest.raises(ShapeError, match="give pictures one size"):
         list(file_examples(tmp_path, "data"))
+
+
+def test_folders_within_are_read_and_broken_pictures_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "b").mkdir()
+    np.save(tmp_path / "a.npy", IMAGES[0][None, None])
+    np.save(tmp_path / "b" / "c.npy", IMAGES[1][None, None])
+    (tmp_path / "b" / "d.png").write_bytes(b"no picture")
+    examples = file_examples(tmp_path, "data")
+    for _ in range(2):
+        np.testing.assert_array_equal(joined(examples), WANTED[:2])
+    assert [message for message in caplog.messages if "d.png" in message] == caplog.messages
+    assert len(caplog.messages) == 1
+    with pytest.raises(FormatError, match=r"d\.png"):
+        joined(file_examples(tmp_path / "b" / "d.png", "data"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,12 @@ from tazza.db.image_source import database_type
 from tazza.db.images import find_idx
 from tazza.errors import ArgumentError, FileError, FormatError, ShapeError
 from tazza.images.batch import prepared, read_images
-from tazza.images.files import SUFFIXES, is_idx
+from tazza.images.files import SUFFIXES, image_files, is_idx
 from tazza.images.preprocessing import Preprocessing
 from tazza.proto import TensorProtos
 from tazza.proto.message import parse
-from tazza.runtime.files import kind_of, names_in, one_line, shown
+from tazza.runtime.files import kind_of, one_line, shown
+from tazza.runtime.log import logger
 from tazza.tensor.tensor_proto import tensor_proto_to_array
 
 Array = NDArray[Any]
@@ -98,8 +99,8 @@ def file_examples(
 
     Args:
         path: a database (an LMDB or LevelDB folder, a minidb) whose records have an image as their first tensor; a
-            folder with MNIST's IDX files; a folder of pictures and .npy files, in the order of their names; one such
-            file.
+            folder with MNIST's IDX files; a folder of pictures and .npy files, and of folders with these, in the order
+            of their names, where broken ones are told and left out; one such file.
         name: of the input.
         prepare: how bytes become numbers, and the colours and size that pictures get.
         batch_size: examples of a batch.
@@ -121,7 +122,33 @@ def file_examples(
         return Examples(lambda: ({name: image} for image in _records(place, prepare)), batch_size, most)
     else:
         files = [place]
-    return Examples(lambda: ({name: read_images(file, prepare)} for file in files), batch_size, most)
+    reader = _Pictures(files, prepare, alone=kind != "folder")
+    return Examples(lambda: ({name: images} for images in reader), batch_size, most)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pictures:
+    """The images of files, a file at a time, as often as one likes. A broken one among others is told once."""
+
+    files: list[Path]
+    prepare: Preprocessing
+    alone: bool
+    told: set[Path] = field(default_factory=set[Path])
+
+    def __iter__(self) -> Iterator[Array]:
+        read = False
+        for file in self.files:
+            try:
+                images = read_images(file, self.prepare)
+            except (FileError, FormatError) as error:
+                if self.alone or (not read and file is self.files[-1]):
+                    raise
+                if file not in self.told:
+                    logger.warning("%s, and is left out", error.message)
+                    self.told.add(file)
+            else:
+                read = True
+                yield images
 
 
 def _check(batch_size: int, most: int | None) -> None:
@@ -131,7 +158,7 @@ def _check(batch_size: int, most: int | None) -> None:
 
 def _files_of(folder: Path) -> list[Path]:
     found = next((path for split in ("train", "test") if (path := find_idx(folder, split, "images"))), None)
-    files = [folder / name for name in names_in(folder) if Path(name).suffix.lower() in SUFFIXES]
+    files = [file for file in image_files(folder) if file.suffix.lower() in SUFFIXES]
     if found is None and not files:
         raise FileError(
             f"{shown(folder)} has no images", hint=f"IDX files, or files that end in {', '.join(sorted(SUFFIXES))}"
