@@ -176,4 +176,4 @@ def test_nobody_is_told_to_cut_what_may_be_no_minidb(tmp_path: Path) -> None:
     (tmp_path / "cat.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
     with pytest.raises(DBError, match="or is something else") as caught:
         contents("minidb", tmp_path / "cat.png")
-    assert "cut" not in str(caught.value)
+    assert "cut the file" not in str(caught.value)

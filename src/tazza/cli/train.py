@@ -20,7 +20,7 @@ from tazza.db.image_source import TrainAndTest, prepare
 from tazza.interop import save_nets, save_predictor
 from tazza.models.evaluation import Evaluation, evaluate
 from tazza.models.training import Trainer
-from tazza.runtime.files import kind_of, names_in
+from tazza.runtime.files import kind_of
 from tazza.workspace import Workspace
 
 INIT, PREDICT, PREDICTOR = "init_net.pb", "predict_net.pb", "lenet.minidb"
@@ -122,7 +122,6 @@ class _Run(TrainingRun):
         self._export(trainer.workspace)
         self._draw(tested)
         seconds = time.perf_counter() - started
-        self.say(f"written to '{self.out}': {', '.join(names_in(self.out))}")
         self.say(
             f"test accuracy {tested.accuracy:.2%} ({tested.correct} of {tested.count}),"
             f" {self.pace.units_per_s:.0f} images/s, {trainer.iteration} iterations, {seconds:.1f} s in all"

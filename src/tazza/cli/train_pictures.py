@@ -30,7 +30,7 @@ from tazza.fitting.training import BEST, INIT, LABELS, PREDICT, best_test, waite
 from tazza.images.preprocessing import FILE_NAME
 from tazza.models.evaluation import Evaluation
 from tazza.models.training import Trainer
-from tazza.runtime.files import kind_of, names_in
+from tazza.runtime.files import kind_of
 
 CURVES, RATES, RATES_PICTURE = "curves.png", "rates.csv", "rates.png"
 RESULTS = (CHECKPOINT, HISTORY, INIT, PREDICT, LABELS, FILE_NAME, BEST, CURVES, *OF_LISTENERS)
@@ -296,7 +296,6 @@ class _Run(TrainingRun):
             training.export(self.out)
         self._draw(tested)
         seconds = time.perf_counter() - started
-        self.say(f"written to '{self.out}': {', '.join(names_in(self.out))}")
         self.say(
             f"test accuracy {tested.accuracy:.2%} ({tested.correct} of {tested.count}){told},"
             f" {self.pace.units_per_s:.0f} images/s, {trainer.iteration} iterations, {seconds:.1f} s in all"

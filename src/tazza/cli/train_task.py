@@ -26,7 +26,7 @@ from tazza.models.task import Learning, TrainingTask
 from tazza.models.training import Trainer
 from tazza.nets import NETS
 from tazza.registry import Registry
-from tazza.runtime.files import kind_of, names_in, resolved, shown, write_bytes_atomically
+from tazza.runtime.files import kind_of, resolved, shown, write_bytes_atomically
 from tazza.runtime.modules import import_file
 
 INIT, PREDICT, CURVES, FIGURES = "init_net.pb", "predict_net.pb", "curves.png", "figures.json"
@@ -206,7 +206,6 @@ class _Run(TrainingRun):
         write_bytes_atomically(self.out / FIGURES, (json.dumps(figures, indent=1) + "\n").encode())
         self._export()
         self._draw(figures)
-        self.say(f"written to '{self.out}': {', '.join(names_in(self.out))}")
         seconds = time.perf_counter() - started
         pace = f"{self.pace.units_per_s:.1f} steps/s"
         self.say(f"{_told(figures)}, {pace}, {trainer.iteration} iterations, {seconds:.1f} s in all")

@@ -35,7 +35,7 @@ from tazza.models.zoo.char_lstm import (
     char_lstm_training,
 )
 from tazza.nets import NETS
-from tazza.runtime.files import kind_of, names_in, write_bytes_atomically
+from tazza.runtime.files import kind_of, write_bytes_atomically
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType
 from tazza.workspace import Workspace
@@ -224,7 +224,6 @@ class _Run(TrainingRun):
         said = self._sample(trainer.workspace)
         write_bytes_atomically(self.out / SAMPLE, said.encode())
         self.say(f"a sample:\n{said}\n")
-        self.say(f"written to '{self.out}': {', '.join(names_in(self.out))}")
         seconds = time.perf_counter() - started
         self.say(
             f"test loss {tested:.4f} nats a character ({len(self._text.test)} characters),"

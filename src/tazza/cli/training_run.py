@@ -24,6 +24,7 @@ from tazza.cli.train_settings import StoredSettings
 from tazza.models.evaluation import Evaluation
 from tazza.models.listener import TrainingListener
 from tazza.models.training import Trainer
+from tazza.runtime.files import names_in
 
 EVENTS = "tensorboard"
 """Folder of the files for TensorBoard, in that of a training."""
@@ -126,6 +127,7 @@ class TrainingRun:
                 for listener in self._listeners:
                     with self.left_out("pictures"):
                         listener.finished(trainer, evaluation)
+                self.say(f"written to '{self.out}': {', '.join(names_in(self.out))}")
                 self._remark()
             except KeyboardInterrupt:
                 self._leave(trainer, whole=not interruption.within)
