@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tazza.db import DBReader, Mode, open_db
+from tazza.db.lmdb import LMDB
 from tests.patience import LONG_S
 
 
@@ -29,8 +30,8 @@ def test_a_reader_that_is_collected_last_waits_for_no_lock(tmp_path: Path, monke
     kept[0].read()
     opened = kept[0]._opened  # pyright: ignore[reportPrivateUsage] -- whose lock a stopped thread holds
     assert opened is not None
-    environment = opened.db.environment  # pyright: ignore[reportAttributeAccessIssue] -- that of an LMDB
-    with environment.lock, monkeypatch.context() as patch:
+    assert isinstance(opened.db, LMDB)
+    with opened.db.environment.lock, monkeypatch.context() as patch:
         patch.setattr(sys, "is_finalizing", lambda: True)
         assert ends(kept.clear)
     opened.db.close()
