@@ -13,7 +13,11 @@ class TazzaError(RuntimeError):
 
     >>> str(TazzaError("blob 'x' has no value", hint="feed it first"))
     "blob 'x' has no value\n  hint: feed it first"
+
+    `key` is what a table of calls knew the failing one by, where one failed.
     """
+
+    key: object = None
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -92,12 +96,7 @@ class ClosedError(TazzaError):
 
 
 class KernelError(TazzaError):
-    """A kernel failed in a way that it should not: its cause is chained.
-
-    `key` is what a table of calls knew the failing one by.
-    """
-
-    key: object = None
+    """A kernel failed in a way that it should not: its cause is chained."""
 
 
 class NumericError(TazzaError, ArithmeticError):

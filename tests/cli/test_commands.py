@@ -209,6 +209,13 @@ def test_show_takes_what_a_predictor_file_says(run: Run, model: Path) -> None:
     assert run("show", model / "predict_net.pb").output.count("?") > 0
 
 
+@pytest.mark.parametrize("command", ["show", "view", "profile"])
+def test_what_shows_a_net_takes_one_of_the_zoo(run: Run, tmp_path: Path, command: str) -> None:
+    words = {"show": [], "view": ["--runs", 0, "--out", tmp_path / "net.html"], "profile": ["--runs", 1]}[command]
+    result = run(command, "mlp", *words)
+    assert result.exit_code == 0, result.stderr
+
+
 def test_show_reads_a_train_net_of_caffe2(run: Run) -> None:
     folder = INTEROP / "lenet_mnist"
     shapes = ("--shape", "data=64,1,28,28", "--shape", "label:int32=64")

@@ -62,7 +62,7 @@ def test_one_operator_in_full(run: Run) -> None:
         '>>> run("LeakyRelu", [-1.0, 2.0], alpha=0.5)',
     ):
         assert part in output
-    assert "ArgumentError: n = {op.n}, it must be above 0" in run("ops", "ReluN").output
+    assert "ArgumentError: n = <n>, it must be above 0" in run("ops", "ReluN").output
     assert run("show", "--operator", "LeakyRelu").output == output
 
 
@@ -72,7 +72,7 @@ def test_one_operator_as_json(run: Run) -> None:
     assert found["inputs"][1]["types"] == ["int64"]
     assert {each["name"]: each["default"] for each in found["arguments"]} == {"k": "-1", "axis": "-1"}
     assert found["gradient"] == "yes"
-    assert {"error": "ShapeError", "message": "K has {K.size} elements, it must have 1"} in found["complaints"]
+    assert {"error": "ShapeError", "message": "K has <size of K> elements, it must have 1"} in found["complaints"]
     assert "reference" in [each["name"] for each in found["engines"]]
 
 

@@ -87,6 +87,16 @@ def test_sums_by_hand() -> None:
     assert (HAND.run_s, HAND.total_s, HAND.parallelism, HAND.overhead) == (3.0, 4.0, 4 / 6, 3.0 / 2.5 - 1)
 
 
+def test_one_slow_run_changes_nothing_in_the_headline() -> None:
+    """All in it are medians, and the numbers in it fit each other."""
+    rows = [occurrence(CONV, "w", 10.0 * run, 10.0 * run + 1.0, run=run) for run in range(4)]
+    runs = tuple((10.0 * run, 10.0 * run + 2.0) for run in range(4))
+    even, slow = Profile("n", "dag", runs, tuple(rows)), (50.0, 90.0)
+    uneven = Profile("n", "dag", (*runs, slow), (*rows, occurrence(CONV, "w", 50.0, 85.0, run=4)))
+    assert even.headline().replace("4 runs", "5 runs") == uneven.headline()
+    assert (uneven.run_s, uneven.operators_s, uneven.parallelism) == (2.0, 1.0, 0.5)
+
+
 def test_the_timeline_shows_waits_copies_and_idle_lanes() -> None:
     spans = {(span.lane, span.name, span.start_s, span.end_s): span for span in HAND.timeline().spans}
     assert spans["w1", "threads for Conv y", 0.5, 1.0].kind is SpanKind.WAIT

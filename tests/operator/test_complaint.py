@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tazza.errors import TazzaError
-from tazza.operator import find_schema, run_op
+from tazza.operator import SCHEMAS, find_schema, run_op
 from tazza.operator.complaint import complaints_of
 
 
@@ -18,15 +19,15 @@ def told(type: str) -> dict[str, str]:
 
 
 def test_a_rule_of_arguments() -> None:
-    assert told("ReluN") == {"n = {op.n}, it must be above 0": "ArgumentError"}
+    assert told("ReluN") == {"n = <n>, it must be above 0": "ArgumentError"}
 
 
 def test_what_is_required() -> None:
     """`op.require` is a ShapeError, its text may have a name; what the rule calls counts too."""
     found = told("Conv")
-    assert found["{M} output channels do not divide into {op.group} groups"] == "ShapeError"
-    assert any(message.startswith("{letters[1]} has the kernel size") for message in found)
-    assert any(message.startswith("the kernel covers {cover} elements") for message in found)
+    assert found["<M> output channels do not divide into <group> groups"] == "ShapeError"
+    assert any(message.startswith("<letters[1]> has the kernel size") for message in found)
+    assert any(message.startswith("the kernel covers <cover> elements") for message in found)
 
 
 def test_a_kernel_behind_a_wrapper() -> None:
@@ -35,7 +36,7 @@ def test_a_kernel_behind_a_wrapper() -> None:
 
 def test_a_kernel_that_is_a_class() -> None:
     (closed,) = (message for message, error in told("EnqueueBlobs").items() if error == "ClosedError")
-    assert closed.startswith("the queue {self.queue.name} is closed, and ")
+    assert closed.startswith("the queue <queue> is closed, and ")
 
 
 def test_an_operator_that_refuses_nothing_more() -> None:
@@ -47,7 +48,7 @@ def test_an_operator_that_refuses_nothing_more() -> None:
     [
         ("ReluN", [np.ones(2, np.float32)], {"n": -1.0}, "it must be above 0"),
         ("TopK", [np.ones((2, 3), np.float32)], {"k": 0}, "it must be at least 1"),
-        ("SoftmaxWithLoss", [np.ones((2, 3), np.float32), np.array([0, 7], np.int32)], {}, "is not in [0, {classes})"),
+        ("SoftmaxWithLoss", [np.ones((2, 3), np.float32), np.array([0, 7], np.int32)], {}, "is not in [0, <classes>)"),
     ],
 )
 def test_what_is_told_is_what_is_raised(type: str, inputs: list[Any], arguments: dict[str, Any], part: str) -> None:
@@ -60,3 +61,16 @@ def test_what_is_told_is_what_is_raised(type: str, inputs: list[Any], arguments:
 def type_name(error: TazzaError) -> str:
     """Return the name of an error's class."""
     return error.__class__.__name__
+
+
+@pytest.mark.slow
+def test_no_message_shows_code() -> None:
+    """Of no operator: no braces, no call, no attribute of something."""
+    code = re.compile(r"[{}]|\w\(|<[^<>]*\w\.[a-z_]+>")
+    messages = {one.message for type in SCHEMAS for one in complaints_of(find_schema(type))}
+    assert len(messages) > 100
+    assert sorted(filter(code.search, messages)) == []
+
+
+def test_what_depends_on_the_operator_stands_in_words() -> None:
+    assert "<argument> = <axis> is not an axis of <letter>, which has <rank> dimensions <dims>" in told("Softmax")

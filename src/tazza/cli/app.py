@@ -287,7 +287,9 @@ app.command()(predict)
 
 @app.command()
 def show(
-    net: Annotated[Path | None, typer.Argument(help="a net (.pb, .pbtxt) or a predictor minidb")] = None,
+    net: Annotated[
+        Path | None, typer.Argument(help="a net (.pb, .pbtxt), a predictor minidb, or lenet and such")
+    ] = None,
     init_net: InitNet = None,
     shape: Annotated[
         list[str] | None, typer.Option(help="NAME=1,1,28,28 of an input (float32, or NAME:uint8=...); may be repeated")

@@ -10,6 +10,7 @@ from rich.console import Console
 from tazza.cli.console import make_console, print_text
 from tazza.cli.model_files import Described, Loading, describe, find_model
 from tazza.cli.table import Column, Row, print_table
+from tazza.cli.zoo_nets import describe_zoo, is_of_zoo
 from tazza.errors import ArgumentError, DTypeError
 from tazza.graph.inference import OperatorSpecs, infer_net
 from tazza.interop.chosen_inputs import check_inputs
@@ -45,12 +46,13 @@ def show_net(
     With `picture` the net is drawn into that SVG file instead.
 
     Operators of nets within, whose shapes follow from a run alone, are listed indented under the one that has them. No
-    operator is made: all follows from schemas.
+    operator is made: all follows from schemas. A net of the zoo goes by its name, where no file has it.
 
     Raises:
         TazzaError: a file is missing or broken, a shape cannot be read, or shapes do not fit the net.
     """
-    described = describe(find_model(path, init_net, Loading(inputs)))
+    zoo = is_of_zoo(str(path))
+    described = describe_zoo(str(path)) if zoo else describe(find_model(path, init_net, Loading(inputs)))
     given = dict(map(read_shape, shapes))
     check_inputs(described.net, list(given))
     if picture is not None:

@@ -10,9 +10,8 @@ from tazza.cli.console import make_console, print_text
 from tazza.cli.model_files import Described, describe, find_model
 from tazza.cli.profile import Request, check_target, made
 from tazza.cli.show import read_shape
+from tazza.cli.zoo_nets import describe_zoo, is_of_zoo
 from tazza.errors import TazzaError
-from tazza.graph.inference import infer_net
-from tazza.models.zoo import CLASSIFIERS
 from tazza.nets import NetBase, create_net
 from tazza.nets.base import PLAN
 from tazza.nets.plan.rewrite import passes_over
@@ -62,8 +61,8 @@ def view(request: Request, measuring: Measuring, out: Path) -> None:
 def subject_of(request: Request, measuring: Measuring) -> Subject:
     """Return what is known of a model, by a run where there can be one."""
     path, shapes = Path(request.model), request.shapes
-    if kind_of(path) is None and request.model in CLASSIFIERS:
-        described, lacking = _of_zoo(request), ""
+    if is_of_zoo(request.model):
+        described, lacking = describe_zoo(request.model, 1 if request.batch is None else request.batch), ""
     else:
         files = find_model(path, request.init_net, request.loading)
         described = describe(files)
@@ -75,22 +74,6 @@ def subject_of(request: Request, measuring: Measuring) -> Subject:
         return _run(request, measuring)
     except TazzaError as error:
         return _subject(described, shapes, [f"it did not run: {error}"])
-
-
-def _of_zoo(request: Request) -> Described:
-    chosen = CLASSIFIERS[request.model]
-    model = chosen.inference()
-    net, init = model.net.export(), model.init_net.export()
-    net.name = request.model
-    parameters = {
-        name: spec
-        for each in infer_net(init, {})
-        for name, spec in zip(each.definition.output, each.outputs, strict=True)
-        if spec is not None
-    }
-    shape = chosen.input_shape(1 if request.batch is None else request.batch)
-    given = [name for name in net.external_input if name not in parameters]
-    return Described(net, parameters, dict.fromkeys(given, TensorSpec(shape, DataType.FLOAT)))
 
 
 def _subject(described: Described, shapes: Sequence[str], notes: Sequence[str]) -> Subject:

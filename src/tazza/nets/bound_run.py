@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from tazza.device import Context, current_context
-from tazza.errors import KernelError, TazzaError
+from tazza.errors import TazzaError
 from tazza.nets.bound_section import BoundOperator, BoundSection, Part, cut
 from tazza.nets.pair import paired
 from tazza.operator import Call, NativeCall, Operator
@@ -243,7 +243,7 @@ class BoundRun:
         try:
             call()
         except Exception as error:
-            key = error.key if isinstance(error, KernelError) else None
+            key = error.key if isinstance(error, TazzaError) else None
             failed = next((step for step in part.steps if step is key), part.steps[0])
             self.done = done + part.count(failed)
             raise failed.operator.located(error) from _cause(error)

@@ -165,10 +165,17 @@ class Profile:
         return sum(one.time_s for one in self.occurrences)
 
     @property
+    def operators_s(self) -> float:
+        """Seconds of all operators of a run, the median as `run_s` is; 0 without runs."""
+        sums = dict.fromkeys(range(len(self.runs)), 0.0)
+        for one in self.occurrences:
+            sums[one.run] = sums.get(one.run, 0.0) + one.time_s
+        return statistics.median(sums.values()) if sums else 0.0
+
+    @property
     def parallelism(self) -> float:
-        """How many operators were under way on average while the net ran."""
-        whole_s = sum(end_s - start_s for start_s, end_s in self.runs)
-        return self.total_s / whole_s if whole_s > 0 else 0.0
+        """How many operators were under way at a time while the net ran, by medians."""
+        return self.operators_s / self.run_s if self.run_s > 0 else 0.0
 
     @property
     def overhead(self) -> float | None:
@@ -228,7 +235,7 @@ class Profile:
         if overhead is not None:
             plain = _ms(statistics.median(self.plain_s))
             parts[0] += f" ({plain} ms while nobody looks: profiling adds {overhead:+.1%})"
-        parts.append(f"operators {_ms(self.total_s / len(self.runs))} ms, {self.parallelism:.2f} at a time")
+        parts.append(f"operators {_ms(self.operators_s)} ms, {self.parallelism:.2f} at a time")
         parts += [f"{self.dropped} occurrences dropped"] if self.dropped else []
         return f"net {self.net!r} ({self.type}): {'; '.join(parts)}"
 

@@ -26,12 +26,15 @@ from tazza.tensor.place import CPU_KIND
 LONGEST = 32
 """Characters of an expression that a message shows; a longer one is an ellipsis there."""
 
+ELLIPSIS = "..."
+"""What stands for an expression that has no words."""
+
 Definition: TypeAlias = "ast.FunctionDef | ast.Lambda | ast.ClassDef"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Complaint:
-    """An error's class and its message; what depends on the operator stands there as the code has it, in braces."""
+    """An error's class and its message; what depends on the operator stands there in words, as `<length of X>`."""
 
     error: str
     message: str
@@ -42,7 +45,7 @@ def complaints_of(schema: OpSchema) -> tuple[Complaint, ...]:
 
     >>> from tazza.operator import find_schema
     >>> complaints_of(find_schema("ReluN"))
-    (Complaint(error='ArgumentError', message='n = {op.n}, it must be above 0'),)
+    (Complaint(error='ArgumentError', message='n = <n>, it must be above 0'),)
     """
     rules, reference = schema.rules, kernel_for(schema.type, CPU_KIND, "reference")
     roots = [rules.validate, rules.infer, None if reference is None else reference.function]
@@ -186,11 +189,34 @@ def _message(node: ast.expr) -> str:
         case ast.JoinedStr(values=values):
             return "".join(_message(value) for value in values)
         case ast.FormattedValue(value=value):
-            return _braced(value)
+            return _placed(value)
         case _:
-            return _braced(node)
+            return _placed(node)
 
 
-def _braced(node: ast.expr) -> str:
-    text = ast.unparse(node)
-    return f"{{{text}}}" if len(text) <= LONGEST else "{...}"
+def _placed(node: ast.expr) -> str:
+    text = _words(node)
+    return f"<{text}>" if len(text) <= LONGEST and ELLIPSIS not in text else ELLIPSIS
+
+
+def _words(node: ast.expr) -> str:
+    """Return what an expression gives in words: what it is about, not how the code shows it."""
+    match node:
+        case ast.Name(id=text) | ast.Attribute(value=ast.Name(id="op" | "self"), attr=text):
+            return text
+        case ast.Attribute(value=inner, attr="label" | "name" | "value" | "__name__"):
+            return _words(inner)
+        case ast.Attribute(value=inner, attr=text):
+            return f"{text} of {_words(inner)}"
+        case ast.Call(func=ast.Name(id="len"), args=[inner]):
+            return f"length of {_words(inner)}"
+        case ast.Call(func=ast.Name(), args=[inner, *_]) | ast.Call(func=ast.Attribute(value=inner), args=[]):
+            return _words(inner)
+        case _:
+            return ELLIPSIS if _calls(node) else ast.unparse(node).replace("op.", "").replace("self.", "")
+
+
+def _calls(node: ast.expr) -> bool:
+    """Whether there is more in an expression than names and numbers."""
+    plain = (ast.Name, ast.Constant, ast.Attribute, ast.Subscript, ast.BinOp, ast.UnaryOp, ast.Slice)
+    return not all(isinstance(each, (*plain, ast.operator, ast.unaryop, ast.expr_context)) for each in ast.walk(node))

@@ -24,6 +24,8 @@ REFUSAL = "__refusal__"
 
 LAYERS, LAYER_MODELS = "caffe2.python.layers", "caffe2.python.layer_model_helper"
 REGISTRY = f"{LAYERS}.layers"
+HOLDERS = ("caffe2.python.core.Net", "caffe2.python.model_helper.ModelHelper")
+"""Classes whose objects add operators by their names."""
 OWNERS_KEPT = 4096
 """Methods whose class is remembered; a large program calls some hundred."""
 
@@ -147,6 +149,27 @@ def _classes(module: str) -> tuple[tuple[str, type], ...]:
         if inspect.isclass(value) and value.__module__.partition(".")[0] == module.partition(".")[0]
         if _refused(value) is None and not name.startswith("_")
     )
+
+
+def adds_operators(path: str) -> bool:
+    """Whether a path is a class whose objects add operators by their names: a net, a model, or one made of them.
+
+    >>> adds_operators("caffe2.python.cnn.CNNModelHelper"), adds_operators("caffe2.python.core.Plan")
+    (True, False)
+    """
+    value, holders = _value(path), tuple(cls for cls in map(_value, HOLDERS) if inspect.isclass(cls))
+    return inspect.isclass(value) and issubclass(value, holders)
+
+
+def has_member(path: str, name: str) -> bool:
+    """Whether a class has a method or an attribute of its own, whatever it makes of other names."""
+    return inspect.getattr_static(_value(path), name, None) is not None
+
+
+def _value(path: str) -> object:
+    """Return what a path leads to, or None where it leads to nothing."""
+    module, _, name = path.rpartition(".")
+    return getattr(sys.modules[module], name, None) if is_module(module) else None
 
 
 def layer_of(name: str, modules: Iterable[str]) -> str | None:

@@ -87,8 +87,11 @@ OWN = {
 }
 """Old name, without `caffe2.python.` -> tazza's own."""
 
-NO_GPU = 'tazza has no GPU yet: what was saved for one runs with `device="cpu"`'
-NOTES = {"CUDA": NO_GPU, "HIP": NO_GPU}
+ON_CPU = 'what was saved for one runs with `device="cpu"`'
+NOTES = {
+    "CUDA": f"runs where NVIDIA's driver is, operators that docs/cuda.md lists; else {ON_CPU}",
+    "HIP": f"there are no devices of AMD; {ON_CPU}",
+}
 """What to know of values of messages."""
 
 

@@ -12,6 +12,8 @@ from tazza.errors import FormatError
 from tazza.interop.migration.old_names import (
     Found,
     State,
+    adds_operators,
+    has_member,
     is_module,
     is_operator,
     layer_of,
@@ -179,11 +181,19 @@ def _certain(uses: Uses, own: frozenset[str]) -> Iterator[tuple[Kind, str, int]]
 
 
 def _of_method(use: Use, modules: tuple[str, ...], own: frozenset[str]) -> Iterator[tuple[Kind, str, int]]:
+    """Yield what a method is: of the classes that the object is known to be of, else of any class that has it."""
+    holders = [owner for owner in use.owners if adds_operators(owner)]
+    of_holder = next((f"{owner}.{use.name}" for owner in holders if has_member(owner, use.name)), None)
+    elsewhere = owner_of(use.name, modules)
     if is_operator(use.name):
         yield Kind.OPERATOR, use.name, use.line
-    elif (path := owner_of(use.name, modules)) is not None or (path := layer_of(use.name, modules)) is not None:
+    elif of_holder is not None:
+        yield Kind.NAME, of_holder, use.line
+    elif (path := layer_of(use.name, modules)) is not None:
         yield Kind.NAME, path, use.line
-    elif use.sure and use.name not in own and not hasattr(NetDef, use.name):
+    elif elsewhere is not None:
+        yield Kind.NAME, f"{holders[0]}.{use.name}" if holders else elsewhere, use.line
+    elif use.name not in own and (holders or (use.sure and not hasattr(NetDef, use.name))):
         yield Kind.OPERATOR, use.name, use.line
 
 

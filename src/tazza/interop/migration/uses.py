@@ -2,7 +2,8 @@
 
 A name is followed from the import that brought it: `from caffe2.python import core as c` makes `c.Net` the path
 `caffe2.python.core.Net`. Operators are methods of nets, models and blobs, or texts that makers of operators get. What
-is called on an object whose class the tree does not tell is looked up by its name alone, by who knows the names.
+an object is follows from what its variable was given (`held`). What is called on an object whose class the tree does
+not tell is looked up by its name alone, by who knows the names.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import enum
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
+from tazza.interop.migration.held import Held
+
 ROOT = "caffe2"
 PREFIX = "caffe2.python."
 MAKERS = {f"{PREFIX}core.CreateOperator": (0, "operator_type"), f"{ROOT}.proto.caffe2_pb2.OperatorDef": (0, "type")}
 """What makes an operator, and by which argument, by place or name, it is told the type."""
 HOLDERS = ("net", "model")
-"""How the names of variables end that hold what operators are called on."""
+"""How the names of variables end that hold what operators are called on, where nothing else tells."""
 
 
 class Kind(enum.Enum):
@@ -41,6 +44,8 @@ class Use:
     line: int
     sure: bool = True
     """Whether it is of Caffe2 for certain; else it is so if Caffe2 has something of that name."""
+    owners: tuple[str, ...] = ()
+    """Of a method: the paths of the classes, or functions, that made the object; none where that is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,8 @@ def uses_of(nodes: Collection[ast.AST]) -> Uses:
     if not names.imported:
         return Uses((), (), own)
     inner = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}  # of a chain `a.b.c`
-    found = [use for node in nodes for use in _uses(node, id(node) in inner, names)]
+    held = Held.of(nodes, names.sure_path_of)
+    found = [use for node in nodes for use in _uses(node, id(node) in inner, names, held)]
     return Uses(tuple(sorted(dict.fromkeys(found), key=lambda use: use.line)), tuple(names.stars), own)
 
 
@@ -133,12 +139,18 @@ class _Names:
             return None
         return ".".join([self.paths[node.id], *reversed(parts)])
 
+    def sure_path_of(self, node: ast.expr) -> str | None:
+        """Return the path that a chain of attributes stands for, if its first name stands for nothing else too."""
+        return None if self._is_rebound(node) else self.path_of(node)
+
     def use(self, node: ast.expr, path: str) -> Use:
         """Return the use of a path that `path_of` gave."""
-        first = node
-        while isinstance(first, ast.Attribute):
-            first = first.value
-        return Use(Kind.NAME, path, node.lineno, sure=not (isinstance(first, ast.Name) and first.id in self.rebound))
+        return Use(Kind.NAME, path, node.lineno, sure=not self._is_rebound(node))
+
+    def _is_rebound(self, node: ast.expr) -> bool:
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        return isinstance(node, ast.Name) and node.id in self.rebound
 
 
 def _given(nodes: Iterable[ast.AST]) -> Iterator[str]:
@@ -150,7 +162,7 @@ def _given(nodes: Iterable[ast.AST]) -> Iterator[str]:
             yield node.arg
 
 
-def _uses(node: ast.AST, inner: bool, names: _Names) -> Iterator[Use]:
+def _uses(node: ast.AST, inner: bool, names: _Names, held: Held) -> Iterator[Use]:
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         yield from (use for use in names.imported if use.line == node.lineno)
     elif isinstance(node, ast.Name):
@@ -159,14 +171,14 @@ def _uses(node: ast.AST, inner: bool, names: _Names) -> Iterator[Use]:
         elif names.stars and node.id not in names.others:
             yield Use(Kind.BARE, node.id, node.lineno, sure=False)
     elif isinstance(node, ast.Attribute):
-        yield from _of_attribute(node, inner, names)
+        yield from _of_attribute(node, inner, names, held)
     elif isinstance(node, ast.Call):
         yield from _of_call(node, names)
     elif isinstance(node, ast.Assign):
         yield from _of_type(node)
 
 
-def _of_attribute(node: ast.Attribute, inner: bool, names: _Names) -> Iterator[Use]:
+def _of_attribute(node: ast.Attribute, inner: bool, names: _Names, held: Held) -> Iterator[Use]:
     path = names.path_of(node)
     if path is not None:
         if not inner:
@@ -177,9 +189,10 @@ def _of_attribute(node: ast.Attribute, inner: bool, names: _Names) -> Iterator[U
         first = first.func if isinstance(first, ast.Call) else first.value
     if isinstance(first, ast.Name) and (first.id in names.others or (first.id in names.paths and _is_value(node))):
         return
-    if node.attr[:1].isupper():
+    if node.attr[:1].isupper() and not held.is_given(node):
         line = node.lineno if node.end_lineno is None else node.end_lineno  # of the name itself
-        yield Use(Kind.METHOD, node.attr, line, sure=_holds(node.value))
+        owners = tuple(sorted(held.classes(node.value)))
+        yield Use(Kind.METHOD, node.attr, line, _holds(node.value), owners)
 
 
 def _is_value(node: ast.Attribute) -> bool:

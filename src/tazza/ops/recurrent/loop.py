@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tazza.errors import KernelError
+from tazza.errors import TazzaError
 from tazza.operator import Operator
 from tazza.operator.native_calls import BoundCalls, NativeCalls
 from tazza.operator.reorder import Refresh
@@ -70,7 +70,7 @@ class Loop:
                 if operator.check is not None:
                     operator.check()
                 piece()
-        except KernelError as error:
+        except TazzaError as error:
             raise (error.key.located(error) if isinstance(error.key, Operator) else error) from error.__cause__
         finally:
             for storage in self.written:
