@@ -264,6 +264,11 @@ def forget_gradient(type: str) -> None:
     _functions.pop(type, None)
 
 
+def is_told(type: str) -> bool:
+    """Whether `register_gradient` gave a function for an operator type."""
+    return type in _functions
+
+
 class ToldRequest(GradientRequest):
     """What a registered function has answered: it may read all that the operator names."""
 
