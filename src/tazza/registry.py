@@ -59,7 +59,7 @@ def registry_changes() -> int:
 def _importing() -> str:
     """Return the name of the module that is being imported by now, the innermost one; within a loader nothing is."""
     frame: FrameType | None = sys._getframe(2)  # pyright: ignore[reportPrivateUsage] -- a traceback would be slower
-    while frame is not None and frame.f_code is not Registry.entry.__code__:
+    while frame is not None and not (frame.f_code.co_name == "entry" and frame.f_globals is globals()):
         if frame.f_code.co_name == "<module>":
             return str(frame.f_globals.get("__name__", ""))
         frame = frame.f_back
