@@ -31,7 +31,8 @@ def check_op(
 
     That is: the schema takes it; shapes and types of the results are those that are inferred; the results are right,
     also for inputs that lie otherwise in memory, for outputs that held something else, in place, of an empty batch, of
-    each image alone; inputs are left as they are; the gradient is that of the reference kernel.
+    each image alone; inputs are left as they are; the gradient is that of the reference kernel, by operators that have
+    the defaults of this one; an operator without a gradient says why in its `no_gradient`.
 
     Args:
         case: what is run, and what must come out.
