@@ -83,6 +83,10 @@ class NetError(TazzaError, ValueError):
     """A net that is not well formed: duplicate name, missing producer, cycle, unknown type."""
 
 
+class TransformError(TazzaError):
+    """A transform that is declared wrongly, or whose rules fail: a mistake of its code, not of the net."""
+
+
 class RunCancelledError(TazzaError):
     """A run of a net was cancelled; blobs are valid, parameters may be partly updated."""
 

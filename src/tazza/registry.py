@@ -11,9 +11,11 @@ State: `_entries` and `generation` change only under `_lock`; reading needs no l
 from __future__ import annotations
 
 import importlib
+import sys
 import threading
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
+from types import FrameType
 from typing import Generic, TypeVar
 
 from tazza.errors import DuplicateError, NotFoundError
@@ -34,6 +36,8 @@ class Entry(Generic[V]):
     value: V
     help: str = ""
     priority: int = 0
+    origin: str = ""
+    """The Python module whose import registered it; empty where no import did, or a loader made it."""
 
 
 _CHANGES = [0]
@@ -50,6 +54,16 @@ def note_change() -> None:
 def registry_changes() -> int:
     """Return a number that grows with every change of a registry, for the key of what was found out by asking them."""
     return _CHANGES[0]
+
+
+def _importing() -> str:
+    """Return the name of the module that is being imported by now, the innermost one; within a loader nothing is."""
+    frame: FrameType | None = sys._getframe(2)  # pyright: ignore[reportPrivateUsage] -- a traceback would be slower
+    while frame is not None and not (frame.f_code.co_name == "entry" and frame.f_globals is globals()):
+        if frame.f_code.co_name == "<module>":
+            return str(frame.f_globals.get("__name__", ""))
+        frame = frame.f_back
+    return ""
 
 
 class Registry(Generic[K, V]):
@@ -98,7 +112,7 @@ class Registry(Generic[K, V]):
                     hint="register with a higher priority to replace it, or under another key",
                 )
             if old is None or old.priority < priority:
-                self._entries[key] = Entry(value, help, priority)
+                self._entries[key] = Entry(value, help, priority, _importing())
                 self.generation += 1
                 note_change()
 
@@ -136,6 +150,10 @@ class Registry(Generic[K, V]):
         if found is None and self.fallback is not None:
             found = self.fallback.entry(key)
         return found
+
+    def brought(self) -> list[tuple[K, Entry[V]]]:
+        """Return the keys that are registered here by now with their entries, in the order of registration."""
+        return list(self._entries.items())
 
     def get(self, key: K) -> V | None:
         """Return the value of `key`, or None."""

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tazza
+from tazza.graph.text import parse_net
 from tazza.models import Model
 from tazza.observers.trace import check_trace
 from tazza.operator import operator_def
@@ -159,6 +160,19 @@ def test_integers_are_zeros(run: Run, tmp_path: Path) -> None:
     result = run("profile", tmp_path, *shapes, "--runs", 1, "--type", "async_scheduling")
     assert result.exit_code == 0, result.stderr
     assert "LabelCrossEntropy" in result.output
+
+
+def test_a_net_that_reads_nothing_but_its_inputs_needs_no_init_net(run: Run, tmp_path: Path) -> None:
+    one, two = tmp_path / "one.pb", tmp_path / "two.pb"
+    one.write_bytes(parse_net("in: x", "y = Relu(x)").SerializeToString())
+    two.write_bytes(parse_net("in: x, w", "y = Add(x, w)").SerializeToString())
+    done = run("profile", one, "--shape", "x=2,3", "--runs", 2)
+    assert "x float32[2, 3] as given" in done.output
+    done = run("profile", two, "--shape", "x=2,3", "--shape", "w=2,3", "--runs", 2)
+    assert "w float32[2, 3] as given" in done.output
+    refused = run("profile", two, "--shape", "x=2,3")
+    assert refused.exit_code == 1
+    assert "which makes 'w'" in refused.stderr.replace("\n", " ")
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tazza.errors import ArgumentError, GradientError
+from tazza.errors import ArgumentError, GradientError, TazzaError
 from tazza.graph import backward_pass
-from tazza.operator import SCHEMAS, RowSlices, blob, ends, operator_def, schema, stops
+from tazza.operator import (
+    FLOAT,
+    SCHEMAS,
+    Effects,
+    RowSlices,
+    blob,
+    ends,
+    forget_function,
+    operator_def,
+    schema,
+    stops,
+)
 from tazza.operator.gradient import GradientRequest, GradientRule
 from tazza.proto import NetDef, OperatorDef
 from tazza.workspace import Workspace
@@ -270,3 +281,27 @@ def test_a_maker_asks_for_what_its_gradient_reads(which: str) -> None:
         assert lines(emitted) == [f"Mul: {'x' if which == 'input' else 'y'} given -> x_grad"]
     finally:
         SCHEMAS.unregister("TestNames")
+
+
+BAD_MAKERS: dict[str, tuple[Callable[[GradientRequest], Any], str]] = {
+    "a letter that is none": (lambda g: g.emit("Relu", [g.Z], [g.dX]), "failed: AttributeError: TestMade has no blob"),
+    "an operator that is none": (lambda g: g.emit("Reluu", [g.dY], [g.dX]), "emits 'Reluu', which (?s:.*)mean Relu"),
+    "nothing": (lambda g: None, "it returned None"),
+    "an argument of no type": (lambda g: g.emit("Relu", [g.dY], [g.dX], a=object()), "'a' cannot hold"),
+}
+
+
+@pytest.mark.parametrize(("maker", "text"), BAD_MAKERS.values(), ids=BAD_MAKERS)
+def test_a_mistake_in_a_gradient_maker_is_told_with_its_operator_and_line(
+    maker: Callable[[GradientRequest], Any], text: str
+) -> None:
+    made = schema(
+        "TestMade", "Y = X.", inputs=[blob("X", FLOAT, "*S")], outputs=[blob("Y", like="X")], effects=Effects.PURE
+    )
+    try:
+        made.gradient(maker)
+        with pytest.raises(TazzaError, match=text) as caught:
+            backward_pass([operator_def("TestMade", ["x"], ["y"])], {"y": "dy"})
+    finally:
+        forget_function("TestMade")
+    assert f"in the gradient maker of TestMade, {__file__}, line " in str(caught.value)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tazza.errors import DuplicateError, NetError, NotFoundError
+from tazza.errors import DuplicateError, NetError, NotFoundError, TazzaError, TransformError
 from tazza.graph.backward import backward_pass
 from tazza.graph.graph import Graph, Node
 from tazza.graph.pattern import Matching
@@ -120,6 +120,54 @@ def test_third_parties_add_transforms() -> None:
             transform("drop_softmax", help="again")(DropSoftmax)
     finally:
         TRANSFORMS.unregister("drop_softmax")
+
+
+class Idle(Transform):
+    """Matches nothing."""
+
+    def pattern(self, graph: Graph, partial: Sequence[Node], node: Node) -> bool:
+        """No node."""
+        return False
+
+    def replace(self, graph: Graph, match: Sequence[Node]) -> None:
+        """Leave all as it is."""
+
+
+class Misspelt(Idle):
+    """Asks a node for what it has not."""
+
+    def pattern(self, graph: Graph, partial: Sequence[Node], node: Node) -> bool:
+        """Fail."""
+        return node.typo == "Relu"  # pyright: ignore
+
+
+class Patternless(Transform):
+    """Has no rule."""
+
+
+BAD_TRANSFORMS: list[tuple[str, type[Transform], Sequence[str], type[TazzaError], Sequence[str]]] = [
+    ("bad", Idle, ("canonicalize",), NotFoundError, ["'bad' is to run after 'canonicalize'", "did you mean canonical"]),
+    ("bad", Idle, ("bad",), TransformError, ["are to run after each other: 'bad' before 'bad'"]),
+    ("bad", Idle, "ab", TransformError, ["transform 'bad': after is text"]),
+    ("bad", Misspelt, (), TransformError, ["transform 'bad' failed: AttributeError: ", "typo", "in pattern of "]),
+    ("bad", Patternless, (), TransformError, ["transform 'bad': class Patternless has no pattern and no replace"]),
+]
+
+
+@pytest.mark.parametrize(("name", "cls", "after", "kind", "texts"), BAD_TRANSFORMS)
+def test_a_bad_transform_is_told_with_its_name_and_where_it_is_declared(
+    name: str, cls: type[Transform], after: Sequence[str], kind: type[TazzaError], texts: Sequence[str]
+) -> None:
+    def use() -> None:
+        transform(name, help="for a test", after=after)(cls)
+        apply_all(parse_net("in: x", "y = Relu(x)"))
+
+    try:
+        with pytest.raises(kind) as caught:
+            use()
+    finally:
+        TRANSFORMS.unregister(name)
+    assert all(text in str(caught.value) for text in [*texts, f"declared in {__file__}, line "])
 
 
 def test_an_unknown_transform_is_refused() -> None:

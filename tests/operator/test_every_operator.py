@@ -45,6 +45,19 @@ def test_gradient_or_reason() -> None:
     assert lacking(told) == [], "add @gradient, or no_gradient=ends/forbidden/not_written(reason)"
 
 
+def test_a_gradient_operator_has_the_defaults_of_its_forward_operator() -> None:
+    """What a net leaves out is left out of the gradient too: each would compute by a default of its own."""
+
+    def alike(schema: OpSchema) -> bool:
+        behind = SCHEMAS.get(f"{schema.type}Gradient")
+        if behind is None or not isinstance(schema.gradient_rule, GradientRule):
+            return True
+        shared = schema.args.keys() & behind.args.keys()
+        return all(schema.args[n].required or schema.args[n].default == behind.args[n].default for n in shared)
+
+    assert lacking(alike) == []
+
+
 def test_arguments_are_explained() -> None:
     def explained(schema: OpSchema) -> bool:
         return schema.type.endswith("Gradient") or all(spec.doc for spec in schema.args.values())

@@ -71,6 +71,10 @@ def other_kernel(X: Array, y: Array) -> None:
     y[...] = X
 
 
+def silent_kernel(X: Array) -> None:
+    del X
+
+
 def other_host_kernel(x: Blob) -> None:
     del x
 
@@ -107,7 +111,11 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "the type of a letter that is not there": (
         lambda: declare(outputs=[blob("Y", "Z", "*S")]),
-        "dtypes of Y names 'Z'",
+        "dtypes of Y names 'Z', which is no input, nor is it an element type",
+    ),
+    "an element type by a name that is none": (
+        lambda: declare(inputs=[blob("X", "flot32", "*S")]),
+        r"did you mean float32 (?s:.*)element types are DataType\.FLOAT",
     ),
     "like a letter that is not there": (
         lambda: declare(outputs=[blob("Y", like="x")]),
@@ -157,7 +165,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a type that no argument has": (with_arg(complex, 1j), "argument 'alpha' cannot be declared as <class 'complex'>"),
     "a default of another type": (with_arg(float, 1), "the default 1 of argument 'alpha' is not of its type"),
-    "a default that is text": (with_arg(int, "1"), "the default '1' of argument 'alpha' is not of its type"),
+    "a default that is text": (with_arg(int, "1"), "the default '1' of argument 'alpha' is not of its type, int\n"),
     "a list with another type within": (with_arg(list[int], [1, 2.5]), r"the default \[1, 2.5\] of argument 'alpha'"),
     "a default below": (with_arg(int, -1, minimum=0), "'alpha' = -1 is below its minimum 0"),
     "a default above": (with_arg(float, 2.0, maximum=1.0), "'alpha' = 2.0 is above its maximum 1.0"),
@@ -199,6 +207,10 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     # kernels and engines
     "a kernel of another letter": (made_by(kernel, other_kernel), "does not know: y(?s:.*)did you mean Y"),
+    "a kernel that can write nothing": (
+        made_by(kernel, silent_kernel),
+        "takes none of its outputs, Y: (?s:.*)name 'Y' among",
+    ),
     "a host kernel of another letter": (
         made_by(host_kernel, other_host_kernel),
         "does not know: x(?s:.*)did you mean X",

@@ -345,7 +345,8 @@ def test_a_kernel_that_returns_its_result_is_refused(register: Any) -> None:
         def run(self, X: Any) -> Any:
             return X
 
-    def returns(X: Any) -> Any:
+    def returns(X: Any, Y: Any) -> Any:
+        del Y
         return X
 
     targets: list[Any] = [returns, Returns] if register is host_kernel else [returns]

@@ -266,6 +266,39 @@ def test_a_python_module_by_entry_point(tmp_path: Path, monkeypatch: pytest.Monk
         load_module("zzz-9")
 
 
+BRINGS = """
+import tazza.ops.math.scale
+from tazza.graph.transform import TRANSFORMS
+from tazza.operator import FLOAT, Effects, blob, ends, find_schema, kernel, schema
+find_schema("Gelu"), TRANSFORMS["canonicalise"]
+MADE = schema("TestBrought", "Y = X.", inputs=[blob("X", FLOAT, "*S")], outputs=[blob("Y", like="X")],
+              effects=Effects.PURE, no_gradient=ends("a test"))
+@kernel(MADE)
+def brought(X, Y):
+    Y[...] = X
+"""
+
+
+@pytest.mark.slow
+def test_what_imports_happen_to_load_is_not_what_a_module_brought(tmp_path: Path) -> None:
+    file = write(tmp_path, "brings.py", BRINGS)
+    write(tmp_path, "brings_all/__init__.py", "import brings_all.part, json, tazza.db")
+    write(tmp_path, "brings_all/part.py", DECLARES.format(name="from_part"))
+    program = f"""
+import sys
+from tazza.runtime.modules import load_module
+sys.path.insert(0, {str(tmp_path)!r})
+for name in ({str(file)!r}, "brings_all", "json"):
+    print(*sorted(load_module(name).registered), sep="; ")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "kernel (operator, device, engine) ('TestBrought', 'cpu', 'reference'); operator TestBrought",
+        "flag from_part",
+        "",
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 
-from tazza.errors import CheckError, SchemaError
+from tazza.errors import CheckError, SchemaError, UnknownOperatorError
 from tazza.operator import (
     FLOAT,
     KERNELS,
@@ -17,11 +18,13 @@ from tazza.operator import (
     Effects,
     OpView,
     Unsupported,
+    arg,
     blob,
     find_schema,
     forget_function,
     kernel,
     launcher,
+    not_written,
     schema,
 )
 from tazza.tensor import DataType, TensorSpec
@@ -70,7 +73,7 @@ def twice() -> Iterator[str]:
         inputs=[blob("X", FLOAT, "*S")],
         outputs=[blob("Y", like="X")],
         effects=Effects.PURE,
-        no_gradient=None,
+        no_gradient=not_written("nobody needs it"),
     )
 
     @kernel(made)
@@ -103,4 +106,100 @@ def test_it_judges_where_asserts_are_left_out() -> None:
         "except CheckError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-O", "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "the shape is (3,), not (2,)\n"
+    assert done.stdout == (
+        "Relu on engine reference breaks the law: output Y agrees with `expected`\nthe shape is (3,), not (2,)\n"
+    )
+
+
+# -- every failure says which operator, engine, law and letter -----------------------------------------------------
+
+
+def right(X: Array, Y: Array) -> None:
+    np.multiply(X, 2, out=Y)
+
+
+def adds(X: Array, Y: Array) -> None:
+    np.add(Y, 2 * X, out=Y)
+
+
+def wrong_in_place(X: Array, Y: Array) -> None:
+    Y[...] = 0
+    np.add(Y, 2 * X, out=Y)
+
+
+def wrong_over_strides(X: Array, Y: Array) -> None:
+    np.multiply(X, 2 if X.flags.c_contiguous else 3, out=Y)
+
+
+def changes_its_input(X: Array, Y: Array) -> None:
+    np.multiply(X, 2, out=Y)
+    np.add(X, 1, out=X)
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """What is wrong with an operator that doubles, and what is said of it."""
+
+    law: str
+    kernel: Callable[[Array, Array], None] = right
+    factor: float = 2.0
+    expected: float = 2.0
+    default: float = 2.0
+    silent: bool = False
+    shown: tuple[str, ...] = field(default=())
+
+
+WRONG = [
+    Wrong("output Y agrees with `expected`", expected=3.0, shown=("ACTUAL",)),
+    Wrong("output Y is the same whatever the outputs held before the run", kernel=adds),
+    Wrong("output Y in place, with output Y over input X, is that out of place", kernel=wrong_in_place),
+    Wrong("output Y is the same for inputs that are not contiguous", kernel=wrong_over_strides),
+    Wrong("input X is left as it is", kernel=changes_its_input),
+    Wrong("the gradient of input X is the central difference of the reference kernel", factor=1.0),
+    Wrong("its gradient operators have its defaults", default=1.0, shown=("'b' is 2.0 in TestWrong, 1.0 in ",)),
+    Wrong("an operator has a gradient, or says why not", silent=True),
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.law)
+def test_a_failure_names_operator_case_engine_law_and_letter(wrong: Wrong) -> None:
+    made = schema(
+        "TestWrong",
+        "Y = 2 X.",
+        inputs=[blob("X", FLOAT, "*S")],
+        outputs=[blob("Y", like="X")],
+        args=[arg("b", float, default=2.0)],
+        in_place={"Y": "X"},
+        effects=Effects.PURE,
+    )
+    behind = schema(
+        "TestWrongGradient",
+        "dX = b dY.",
+        inputs=[blob("dY", FLOAT, "*S")],
+        outputs=[blob("dX", like="dY")],
+        args=[arg("b", float, default=wrong.default)],
+        effects=Effects.PURE,
+        no_gradient=not_written("nobody needs it"),
+    )
+    try:
+        kernel(made)(wrong.kernel)
+
+        @kernel(behind)
+        def pull_back(dY: Array, dX: Array) -> None:  # pyright: ignore[reportUnusedFunction]
+            np.multiply(dY, wrong.factor, out=dX)
+
+        if not wrong.silent:
+            made.gradient(lambda g: g.emit(behind.type, [g.dY], [g.dX]))
+        with pytest.raises(CheckError) as caught:
+            check_op(Case(made.type, [X], wrong.expected * X, {"b": 2.0}, id="of two rows"))
+    finally:
+        forget_function(made.type)
+        forget_function(behind.type)
+    first, *more = str(caught.value).splitlines()
+    assert first == f"TestWrong (case of two rows) on engine reference breaks the law: {wrong.law}"
+    assert all(any(text in line for line in more) for text in wrong.shown)
+
+
+def test_a_type_that_is_none_is_told_with_near_names() -> None:
+    with pytest.raises(UnknownOperatorError, match="did you mean Relu"):
+        check_op(Case("Reluu", [X], X))

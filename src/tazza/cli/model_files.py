@@ -51,13 +51,23 @@ class ModelFiles:
             FileError: a net comes without the one that makes its parameters.
             TazzaError: as `tazza.load`.
         """
-        if self.is_net and self.init is None:
-            raise FileError(
-                f"there is no '{self.main.with_name(INIT)}' beside '{self.main}'", hint="name it with --init-net"
-            )
-        files = (self.main,) if self.init is None else (self.init, self.main)
         said = self.loading
+        files: tuple[Path | NetDef, ...] = (self.main,) if self.init is None else (self.init, self.main)
+        if self.is_net and self.init is None:
+            self._check_no_parameters()
+            files = (NetDef(), self.main)
         return tazza.load(*files, inputs=said.inputs or None, outputs=outputs, device=said.device, trust=said.trust)
+
+    def _check_no_parameters(self) -> None:
+        """Check that a net without an init net reads nothing but inputs: those that the user names, or a single one."""
+        read = list(dict.fromkeys(read_message(self.main, NetDef).external_input))
+        others = [name for name in read if name not in self.inputs]
+        if others and len(read) > 1:
+            raise FileError(
+                f"there is no '{self.main.with_name(INIT)}' beside '{self.main}', which makes {others[0]!r}",
+                hint="name it with --init-net; a net that reads nothing but its inputs needs none: name each of "
+                f"{', '.join(read)} with --input",
+            )
 
     @property
     def inputs(self) -> Sequence[str]:

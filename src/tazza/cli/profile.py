@@ -166,6 +166,9 @@ def made(request: Request) -> Generator[Running]:
         )
     else:
         files = find_model(path, request.init_net, request.loading)
+        if files.is_net and files.init is None and not files.inputs:
+            named = tuple(name for name, _ in map(read_shape, request.shapes))
+            files = replace(files, loading=replace(files.loading, inputs=named))
         declared = describe(files).inputs
         predictor = files.load()
     with predictor:

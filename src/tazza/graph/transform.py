@@ -23,16 +23,19 @@ import functools
 import graphlib
 import importlib
 import pkgutil
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
-from tazza.errors import TazzaError
+from tazza.errors import NotFoundError, TazzaError, TransformError
 from tazza.graph.graph import Graph, Node, PassContext, broken
 from tazza.graph.naming import name_values, net_of, prelude_of
 from tazza.graph.pattern import Matching, largest_match
 from tazza.graph.verify import check_net, check_operators
 from tazza.operator import Spec
+from tazza.operator.declaring import WHERE, declared_at
 from tazza.proto import NetDef
 from tazza.registry import Registry
 from tazza.runtime.modules import watch
@@ -84,6 +87,8 @@ class Transform:
 
     name: ClassVar[str] = ""
     after: ClassVar[tuple[str, ...]] = ()
+    declared_at: ClassVar[str] = "an unknown place"
+    """File and line of the decorator."""
     matching: ClassVar[Matching] = Matching.CONNECTED
     backwards: ClassVar[bool] = False
     """Whether matches are sought from the last node to the first."""
@@ -161,13 +166,47 @@ watch(TRANSFORMS)
 
 def transform(name: str, *, help: str, after: Sequence[str] = ()) -> Callable[[T], T]:
     """Return a decorator that registers a class of transforms; it runs behind those in `after`."""
+    declared = declared_at(__name__)
 
     def decorate(cls: T) -> T:
-        cls.name, cls.after = name, tuple(after)
-        TRANSFORMS.register(name, cls, help=help)
+        with _declared(declared):
+            _check_rules(name, cls, after)
+            cls.name, cls.after, cls.declared_at = name, tuple(after), declared
+            TRANSFORMS.register(name, cls, help=help)
         return cls
 
     return decorate
+
+
+@contextmanager
+def _declared(place: str) -> Generator[None]:
+    """Say of an error within in which file and line the transform that it is about is declared."""
+    try:
+        yield
+    except TazzaError as error:
+        error.add_context(f"{WHERE}{place}")
+        raise
+
+
+def _check_rules(name: str, cls: type[Transform], after: Sequence[str]) -> None:
+    """Check that a class is a transform with the rules that every one must have.
+
+    Raises:
+        TransformError: it is not.
+    """
+    if Transform not in cls.__mro__:  # whatever the type checker was told
+        raise TransformError(
+            f"transform {name!r}: class {cls.__name__} is no Transform", hint="derive it from Transform"
+        )
+    if isinstance(after, str):
+        raise TransformError(f"transform {name!r}: after is text, {after!r}", hint=f"a tuple of names: ({after!r},)")
+    needed = [rule for rule in (Transform.pattern, Transform.replace) if cls.rewrite is Transform.rewrite]
+    lacking = [rule.__name__ for rule in needed if getattr(cls, rule.__name__) is rule]
+    if lacking:
+        raise TransformError(
+            f"transform {name!r}: class {cls.__name__} has no {' and no '.join(lacking)}",
+            hint="pattern says which nodes match, replace rewrites them; or write rewrite, which does both",
+        )
 
 
 def order() -> list[str]:
@@ -175,11 +214,25 @@ def order() -> list[str]:
 
     Raises:
         NotFoundError: a transform wants to run after one that is not there.
+        TransformError: transforms want to run after each other.
     """
-    sorter = graphlib.TopologicalSorter({name: sorted(TRANSFORMS[name].after) for name in TRANSFORMS})
-    for name in {earlier for one in TRANSFORMS for earlier in TRANSFORMS[one].after}:
-        TRANSFORMS[name]
-    return list(sorter.static_order())
+    earlier = {name: sorted(TRANSFORMS[name].after) for name in TRANSFORMS}
+    for name, others in earlier.items():
+        for other in others:
+            if other not in earlier:
+                with _declared(TRANSFORMS[name].declared_at):
+                    raise NotFoundError(
+                        f"transform {name!r} is to run after {other!r}, which is no transform",
+                        hint=TRANSFORMS.near(other),
+                    )
+    try:
+        return list(graphlib.TopologicalSorter(earlier).static_order())
+    except graphlib.CycleError as error:
+        circle: list[str] = error.args[1]
+        wrong = TransformError(f"transforms are to run after each other: {' before '.join(map(repr, circle))}")
+        for name in dict.fromkeys(circle):
+            wrong.add_context(f"{name!r} is {WHERE}{TRANSFORMS[name].declared_at}")
+        raise wrong from None
 
 
 def apply_all(net: NetDef, context: PassContext | None = None, *, without: Collection[str] = ()) -> Rewritten:
@@ -204,7 +257,7 @@ def apply_each(net: NetDef, context: PassContext | None = None) -> Iterator[tupl
     graph, counts = Graph.of(net, context), dict[str, int]()
     made: Rewritten | None = None
     for name in order():
-        counts[name] = TRANSFORMS[name]().rewrite(graph)
+        counts[name] = _rewritten(TRANSFORMS[name](), graph)
         if made is None or counts[name]:
             made = result(graph, counts)
         yield name, replace(made, counts=dict(counts))
@@ -214,7 +267,7 @@ def _apply(net: NetDef, context: PassContext | None, transforms: Sequence[Transf
     """Apply transforms one after the other; `thorough` checks the operators of the result anew, changed or not."""
     check_net(net)
     graph = Graph.of(net, context)
-    counts = {one.name: one.rewrite(graph) for one in transforms}
+    counts = {one.name: _rewritten(one, graph) for one in transforms}
     made = result(graph, counts)
     for checked in (made.prelude, made.net):
         try:
@@ -225,6 +278,25 @@ def _apply(net: NetDef, context: PassContext | None, transforms: Sequence[Transf
             error.add_context(f"after the transforms {', '.join(counts)}: they are wrong, not the net")
             raise
     return made
+
+
+def _rewritten(one: Transform, graph: Graph) -> int:
+    """Return how often a transform rewrote the graph.
+
+    Raises:
+        TransformError: one of its rules failed; it says where.
+        TazzaError: as `Transform.rewrite`.
+    """
+    try:
+        return one.rewrite(graph)
+    except (TazzaError, MemoryError, RecursionError):
+        raise
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        failed = TransformError(f"transform {one.name!r} failed: {type(error).__name__}: {error}")
+        failed.add_context(f"in {last.name} of {last.filename}, line {last.lineno}")
+        failed.add_context(f"{WHERE}{one.declared_at}")
+        raise failed from error
 
 
 def result(graph: Graph, counts: Mapping[str, int]) -> Rewritten:

@@ -16,6 +16,7 @@ from tazza.operator.mistake import check_blob
 from tazza.operator.view import INJECTED, RESERVED, OpView
 from tazza.proto import NetDef, OperatorDef
 from tazza.runtime.near_names import did_you_mean
+from tazza.tensor import DataType
 
 if TYPE_CHECKING:
     from tazza.operator.schema import OpSchema
@@ -134,11 +135,11 @@ def check_declaration(schema: OpSchema) -> None:
     effects: object = schema.effects
     if not (effects is None or isinstance(effects, Effects) or callable(effects)):
         raise SchemaError(f"{type}: its effects are {effects!r}", hint="one of Effects, or a function of the operator")
+    for spec in (*schema.inputs, *schema.outputs):
+        _check_dtypes(type, spec, inputs)
     for spec in schema.inputs:
-        check_letters(type, f"dtypes of {spec.name}", _named(spec.dtypes), "input", inputs)
         check_letters(type, f"like of {spec.name}", _named(spec.like), "output", outputs)
     for spec in schema.outputs:
-        check_letters(type, f"dtypes of {spec.name}", _named(spec.dtypes), "input", inputs)
         check_letters(type, f"like of {spec.name}", _named(spec.like), "input", inputs)
     for word, places in (("in_place", schema.in_place), ("must_in_place", schema.must_in_place)):
         check_letters(type, word, places, "output", outputs)
@@ -162,6 +163,17 @@ def check_letters(type: str, word: str, letters: Iterable[str], noun: str, decla
                     f"{type}: {word} names {letter!r}, which is no {noun}",
                     hint=known if near is None else f"{near} {known}",
                 )
+
+
+def _check_dtypes(type: str, spec: BlobSpec, inputs: Collection[str]) -> None:
+    if isinstance(spec.dtypes, str) and spec.dtypes not in inputs:
+        near = did_you_mean(spec.dtypes, [*inputs, *(one.label for one in DataType)])
+        types = ", ".join(f"DataType.{one.name}" for one in DataType)
+        known = f"inputs: {', '.join(inputs) if inputs else 'none'}; element types are {types}"
+        raise SchemaError(
+            f"{type}: dtypes of {spec.name} names {spec.dtypes!r}, which is no input, nor is it an element type",
+            hint=known if near is None else f"{near} {known}",
+        )
 
 
 def _named(letter: object) -> list[str]:

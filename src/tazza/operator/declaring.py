@@ -24,10 +24,10 @@ def declaring() -> Generator[None]:
         raise
 
 
-def declared_at() -> str:
-    """Return file and line of who declares something: the innermost caller outside of this package."""
+def declared_at(own: str = "") -> str:
+    """Return file and line of who declares something: the innermost caller outside of this package and module `own`."""
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage] -- a traceback would be slower
-    while frame is not None and _is_own(frame.f_globals.get("__name__", "")):
+    while frame is not None and (_is_own(name := frame.f_globals.get("__name__", "")) or name == own):
         frame = frame.f_back
     return "an unknown place" if frame is None else f"{frame.f_code.co_filename}, line {frame.f_lineno}"
 

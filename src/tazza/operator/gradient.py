@@ -17,11 +17,13 @@ several steps: the last one is the gradient.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from tazza.errors import GradientError
+from tazza.errors import GradientError, TazzaError
 from tazza.operator.definition import make_argument
 from tazza.proto import NetDef, OperatorDef
 from tazza.registry import Hook
@@ -264,6 +266,11 @@ def forget_gradient(type: str) -> None:
     _functions.pop(type, None)
 
 
+def is_told(type: str) -> bool:
+    """Whether `register_gradient` gave a function for an operator type."""
+    return type in _functions
+
+
 class ToldRequest(GradientRequest):
     """What a registered function has answered: it may read all that the operator names."""
 
@@ -361,10 +368,53 @@ def answered_request(
         )
         raise GradientError(f"{op.type} {verb}: {why}", hint="cut the path with StopGradient")
     request = GradientRequest(op, output_gradients, name_of)
-    definitions = rule.maker(request)
+    with _making(op.type, rule.maker):
+        definitions = rule.maker(request)
+        _check_emitted(definitions)
     for definition in definitions:
         _inherit(definition, op.definition, rule)
     return definitions, request
+
+
+@contextmanager
+def _making(type: str, maker: Callable[..., Any]) -> Generator[None]:
+    """Say of an error within of which operator the gradient is made, and where its maker stands.
+
+    Raises:
+        GradientError: the maker failed by a mistake of its own.
+        TazzaError: what was raised within.
+    """
+    try:
+        yield
+    except TazzaError as error:
+        error.add_context(_maker_at(type, maker))
+        raise
+    except (AttributeError, TypeError, NameError, LookupError, ValueError) as error:
+        failed = GradientError(
+            f"the gradient maker of {type} failed: {error.__class__.__name__}: {error}",
+            hint="in it g.X and g.Y are the blobs of the operator by the letters of its schema, g.dY and g.dX their "
+            "gradients, g.op its arguments",
+        )
+        failed.add_context(_maker_at(type, maker))
+        raise failed from error
+
+
+def _check_emitted(definitions: object) -> None:
+    from tazza.operator.registry import SCHEMAS  # whose schemas hold the rules of this module
+
+    if not isinstance(definitions, list):
+        raise GradientError(f"it returned {definitions!r}", hint="a list of operators, as g.emit(...) gives it")
+    for definition in cast("list[OperatorDef]", definitions):
+        if definition.type not in SCHEMAS:
+            raise GradientError(
+                f"it emits {definition.type!r}, which is no operator", hint=SCHEMAS.near(definition.type)
+            )
+
+
+def _maker_at(type: str, maker: Callable[..., Any]) -> str:
+    code = getattr(inspect.unwrap(maker), "__code__", None)
+    place = "" if code is None else f", {code.co_filename}, line {code.co_firstlineno}"
+    return f"in the gradient maker of {type}{place}"
 
 
 def _inherit(definition: OperatorDef, forward: OperatorDef, rule: GradientRule) -> None:

@@ -39,7 +39,7 @@ from __future__ import annotations
 
 import errno
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
@@ -434,6 +434,20 @@ def _parameters(schema: OpSchema, function: Callable[..., Any], also: tuple[str,
     return names
 
 
+def _check_outputs(schema: OpSchema, parameters: Collection[str]) -> None:
+    """Check that a function on arrays, which returns nothing, is given an output that it can write.
+
+    Raises:
+        SchemaError: it is given none.
+    """
+    letters = list(schema.outputs_by_letter)
+    if letters and not any(letter in parameters for letter in letters):
+        raise SchemaError(
+            f"kernel of {schema.type} takes none of its outputs, {', '.join(letters)}: it can write nothing",
+            hint=f"name {letters[0]!r} among its parameters and write into it, as in {letters[0]}[...] = ",
+        )
+
+
 def _register(made: Kernel, schema: OpSchema, function: Any, priority: int) -> None:
     """Register a kernel of an engine that is there, for a kind of device that it serves.
 
@@ -476,6 +490,7 @@ def kernel(
     def decorate(function: F) -> F:
         with declaring():
             parameters = _parameters(schema, function, ("op", "random", "quantization"))
+            _check_outputs(schema, parameters)
         dynamic = frozenset(spec.name for spec in schema.outputs if spec.dynamic)
 
         def prepare(

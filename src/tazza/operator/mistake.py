@@ -6,10 +6,11 @@ of the functions that are declared for it: rules and kernels, whose parameters a
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from tazza.errors import ArgumentError, SchemaError
 from tazza.operator.argument import ArgSpec, check_range, takes_value
@@ -109,7 +110,7 @@ def arguments_by_name(type: str, args: Sequence[ArgSpec]) -> dict[str, ArgSpec]:
 def _check_default(type: str, spec: ArgSpec) -> None:
     if not takes_value(spec, spec.default):
         raise SchemaError(
-            f"{type}: the default {spec.default!r} of argument {spec.name!r} is not of its type, {spec.type}",
+            f"{type}: the default {spec.default!r} of argument {spec.name!r} is not of its type, {_named(spec.type)}",
             hint="without a default it must be given, with None it may be left out",
         )
     try:
@@ -148,6 +149,10 @@ def unknown_arguments(type: str, unknown: Sequence[str], allowed: Collection[str
     return ArgumentError(
         f"{type} has no argument {', '.join(map(repr, unknown))}", hint=listed if near is None else f"{near} {listed}"
     )
+
+
+def _named(type: Any) -> str:
+    return type.__name__ if isinstance(type, builtins.type) and not get_args(type) else str(type)
 
 
 def _or(hint: str | None, other: str) -> str:

@@ -24,7 +24,7 @@ from tazza.errors import BlobTypeError, NotFoundError, SchemaError, TazzaError, 
 from tazza.operator.binding import Binding, check_overwritten, same_memory
 from tazza.operator.choice import Choice, Chosen, choose_kernel, find_kernel, why_passed_over
 from tazza.operator.engine import FORMAT_ENGINES, asked_engines, rank_engines, telling_engines, why_unavailable
-from tazza.operator.kernel import Array, Call, HostCall, Kernel, Operands, kernel_failure, value_key
+from tazza.operator.kernel import Array, Call, HostCall, Kernel, Operands, kernel_failure, kernel_for, value_key
 from tazza.operator.launches import OperatorLaunches
 from tazza.operator.letter import TENSOR
 from tazza.operator.native_calls import as_one, threads_of
@@ -162,6 +162,8 @@ class Operator(Observable):
         else:
             reasons = "; ".join(f"{choice.engine}: {choice.reason}" for choice in passed)
             hint = reasons if reasons else f"no engine is there for {self.place.kind}"
+            if all(kernel_for(self.op.type, self.place.kind, one.engine) is None for one in passed):
+                hint = f"no engine has one: write it, a function on arrays under @kernel of its schema; {hint}"
             raise UnknownOperatorError(f"{self.op.type} has no kernel on {self.place}", hint=hint)
         first = self._kernel(passed[-1].engine)
         self.state(first)

@@ -32,6 +32,7 @@ from tazza.runtime.near_names import did_you_mean
 from tazza.runtime.scope_guard import scope_guard
 
 GROUP = "tazza.modules"
+OWN = "tazza."
 CALLER = "load_module"
 """Who named a module that a program loads by itself."""
 SHARED_OBJECT = re.compile(r"\.(so(\.\d+)*|dylib|dll)$")
@@ -41,9 +42,10 @@ SHARED_OBJECT = re.compile(r"\.(so(\.\d+)*|dylib|dll)$")
 class Module:
     """A loaded module.
 
-    `kind` is python or native. `registered` tells what appeared in watched registries as it was loaded, in lines such
-    as "native kernel ('Relu', 'mine')"; parts of tazza that the module was the first to import count as well, and
-    nothing is there if the module had been imported before. `source` is who named it.
+    `kind` is python or native. `registered` tells what its own code put into watched registries as it was loaded, in
+    lines such as "native kernel ('Relu', 'mine')": the file, or all modules of the package that a dotted name begins
+    with. What others registered that it was the first to import is none of its, parts of tazza included; nothing is
+    there if the module had been imported before. `source` is who named it.
     """
 
     name: str
@@ -160,9 +162,9 @@ def _load_native(path: Path) -> Module:
             f"module {path} brings a native kernel {taken[0]} that {other} brought already",
             hint="load one of them, or compile one with another name of the engine",
         )
-    with _watching() as registered:
-        for one in kernels:
-            native.NATIVE_KERNELS.register((one.operator_type, one.engine), one, help=f"from {path}")
+    for one in kernels:
+        native.NATIVE_KERNELS.register((one.operator_type, one.engine), one, help=f"from {path}")
+    registered = [f"{native.NATIVE_KERNELS.noun} {one.operator_type, one.engine}" for one in kernels]
     return Module(path.stem, "native", str(path), tuple(registered))
 
 
@@ -189,8 +191,8 @@ def import_file(path: Path) -> ModuleType:
 
 def _load_python_file(path: Path) -> Module:
     with _watching() as registered:
-        import_file(path)
-    return Module(path.stem, "python", str(path), tuple(registered))
+        name = import_file(path).__name__
+    return Module(path.stem, "python", str(path), registered(lambda origin: origin == name))
 
 
 def _load_python(name: str) -> Module:
@@ -200,18 +202,25 @@ def _load_python(name: str) -> Module:
         )
     with _watching() as registered, _telling(name):
         module = importlib.import_module(name)
-    return Module(name, "python", getattr(module, "__file__", None), tuple(registered))
+    package = name if name.startswith(OWN) else name.partition(".")[0]
+    return Module(
+        name,
+        "python",
+        getattr(module, "__file__", None),
+        registered(lambda origin: origin == package or origin.startswith(f"{package}.")),
+    )
 
 
 @contextmanager
-def _watching() -> Generator[list[str]]:
-    """Give a list that holds, after the block, what was registered within."""
-    registered: list[str] = []
-    before = {noun: set(WATCHED[noun].keys()) for noun in WATCHED}
+def _watching() -> Generator[Callable[[Callable[[str], bool]], tuple[str, ...]]]:
+    """Give a function that tells, after the block, what modules of which a condition holds registered within."""
+    before = {id(entry): entry for noun in WATCHED for _, entry in WATCHED[noun].brought()}
+
+    def registered(holds: Callable[[str], bool]) -> tuple[str, ...]:
+        found = [(noun, key, entry) for noun in WATCHED for key, entry in WATCHED[noun].brought()]
+        return tuple(f"{noun} {key}" for noun, key, entry in found if id(entry) not in before and holds(entry.origin))
+
     yield registered
-    for noun in WATCHED:
-        new = [key for key in WATCHED[noun].keys() if key not in before.get(noun, ())]
-        registered += [f"{noun} {key}" for key in new]
 
 
 @contextmanager

@@ -8,13 +8,14 @@ from typing import Any, cast
 import numpy as np
 
 from tazza.device import place_of
-from tazza.errors import CheckError
-from tazza.operator import DynamicOutput, OpView, RowSlices, gradient_for_op
+from tazza.errors import CheckError, TazzaError
+from tazza.operator import SCHEMAS, DynamicOutput, OpView, RowSlices, find_schema, gradient_for_op
 from tazza.operator.choice import find_kernel
 from tazza.operator.schema import gather
 from tazza.tensor import DataType, Tensor, TensorSpec
 from tazza.tensor.place import CPU_KIND
 from tazza.testing.case import Case, engines_of
+from tazza.testing.law import law
 from tazza.testing.running import Settle, run
 from tazza.testing.value import TOLERANCE, Array, hold
 
@@ -35,7 +36,10 @@ def check_gradient(case: Case, engine: str, *, seed: int = 0, settle: Settle | N
         CheckError: they part.
     """
     random = np.random.default_rng(seed)
-    op, inputs, gradients, weights = _gradients(case, engine, random, settle)
+    with law(case, engine, "its gradient operators have its defaults"):
+        _check_defaults(case)
+    with law(case, engine, "its gradient operators run"):
+        op, inputs, gradients, weights = _gradients(case, engine, random, settle)
 
     def along(position: int, direction: Array, step: float) -> float:
         moved = [x.astype(np.float64) if x.dtype == np.float32 else x for x in inputs]
@@ -53,7 +57,13 @@ def check_gradient(case: Case, engine: str, *, seed: int = 0, settle: Settle | N
         analytic, numeric = in_some_direction(
             gradient, lambda direction, step, n=position: along(n, direction, step), middle, allowed, random
         )
-        hold(abs(analytic - numeric) <= allowed, f"input {position}: {analytic} for {numeric}, allowed {allowed}")
+        letter = op.input_letters[position]
+        with law(case, engine, f"the gradient of input {letter} is the central difference of the reference kernel"):
+            hold(
+                abs(analytic - numeric) <= allowed,
+                f"along a random direction the gradient operators give {analytic:.9g}, the difference is "
+                f"{numeric:.9g}; they may part by {allowed:.2g}",
+            )
 
 
 def in_some_direction(
@@ -77,6 +87,29 @@ def in_some_direction(
         if abs(ahead - 2 * middle + behind) / STEP <= allowed:
             break
     return analytic, numeric
+
+
+def _check_defaults(case: Case) -> None:
+    """An argument that is left out is left out of the gradient operators too: there its default must be the same."""
+    schema = find_schema(case.type)
+    bare = case.definition()
+    kept = [one for one in bare.arg if one.name not in schema.args or schema.args[one.name].required]
+    del bare.arg[:]
+    bare.arg.extend(kept)
+    try:
+        op = schema.view(bare)
+        emitted, _ = gradient_for_op(op, [f"{name}_grad" for name in bare.output])
+    except TazzaError:
+        return  # nothing can be left out here
+    for step in emitted:
+        theirs = SCHEMAS.get(step.type)
+        args = {} if theirs is None else theirs.args
+        for name in schema.args.keys() & args.keys() - {one.name for one in step.arg}:
+            ours, other = schema.args[name].default, args[name].default
+            hold(
+                schema.args[name].required or ours == other,
+                f"left out, argument {name!r} is {ours!r} in {case.type}, {other!r} in {step.type}",
+            )
 
 
 def _gradients(
