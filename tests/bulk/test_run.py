@@ -21,7 +21,7 @@ from tazza.bulk.crew import PROGRAM, Crew
 from tazza.bulk.job import Job
 from tazza.bulk.part import PartFiles, predict_part
 from tazza.bulk.results import result_form
-from tazza.bulk.run import Order, parts_folder, predict_all
+from tazza.bulk.run import Order, lock_file, parts_folder, predict_all
 from tazza.bulk.source import Part, Reader, file_parts, record_parts
 from tazza.db.base import Mode, open_db
 from tazza.errors import ArgumentError, DBError, FileError, FormatError, NetError, TazzaError, UnavailableError
@@ -129,16 +129,16 @@ def test_what_was_done_is_kept(model: tuple[str, str], tmp_path: Path) -> None:
 def test_whole_outputs_go_into_an_lmdb(model: tuple[str, str], tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.stack([image(3), image(4)]))
     (tmp_path / "b.npy").write_bytes(b"none")
-    np.save(tmp_path / "c.npy", image(5))
+    np.save(tmp_path / "c\udcff.npy", image(5))  # no UTF-8
     out = tmp_path / "outputs.lmdb"
-    parts = file_parts([tmp_path / f"{name}.npy" for name in "abc"], 2)
+    parts = file_parts([tmp_path / f"{name}.npy" for name in ("a", "b", "c\udcff")], 2)
     found = predict_all(Job(model, PLAIN, batch_size=2), parts, out, Order(crew=Here))
     assert (found.images, found.failed) == (4, 1)
     with open_db("lmdb", out) as db, db.cursor() as cursor:
         records = [(key, parse(TensorProtos, value, "a record").protos) for key, value in cursor]
     assert [key for key, _ in records] == [b"00000000-00000000", b"00000000-00000001", b"00000002"]
     assert [tensor_proto_to_array(protos[0]).tolist() for _, protos in records] == [[3, 30], [4, 30], [5, 30]]
-    assert records[2][1][1].string_data[0].decode() == str(tmp_path / "c.npy")
+    assert records[2][1][1].string_data[0].decode() == str(tmp_path / "c\\udcff.npy")
 
 
 @pytest.mark.slow
@@ -207,7 +207,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="0 workers"):
         Crew(Job(("a",), PLAIN), tmp_path, 0)
     part = Part(0, 0, 2, ("a", "b"))
-    PartFiles(tmp_path, part).lines.write_text('{"image": "a"}\n{"end": {"images": 2, "items": 2}}\n')
+    PartFiles(tmp_path, part).lines.write_text('{"image": "a", "error": "none"}\n{"end": {"images": 2, "items": 2}}\n')
     with pytest.raises(FormatError, match="has 1 lines for 2 items"):
         list(PartFiles(tmp_path, part).read())
     job = Job(("a",), PLAIN, labels=("x", "y"), output="o", trust=True)
@@ -224,7 +224,7 @@ def test_one_process_at_a_time(model: tuple[str, str], tmp_path: Path) -> None:
         raise AssertionError(done)
 
     def crew(*arguments: object) -> Crew:
-        with (parts_folder(out) / "lock").open("wb") as file, pytest.raises(OSError, match=os.strerror(11)):
+        with lock_file(out).open("wb") as file, pytest.raises(OSError, match=os.strerror(11)):
             fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         raise InterruptedError
 

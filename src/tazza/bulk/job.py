@@ -30,6 +30,7 @@ class Job:
         form: what is kept.
         db_type: kind of the database that images come from; None: they are files.
         db: the database.
+        run: what tells the run from others, a digest that stands in each of its parts.
     """
 
     model: tuple[str, ...]
@@ -44,6 +45,7 @@ class Job:
     form: Form = "classes"
     db_type: str | None = None
     db: str | None = None
+    run: str = ""
 
     def load(self) -> Predictor:
         """Return what runs the model.

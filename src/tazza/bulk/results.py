@@ -5,14 +5,12 @@ The ending of its name says which. Each appears whole, or not at all.
 
 from __future__ import annotations
 
-import csv
 import importlib
-import io
 import json
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +18,12 @@ from tazza.bulk.job import Form
 from tazza.bulk.part import OUTPUTS, PartFiles
 from tazza.db.base import Mode, open_db
 from tazza.errors import ArgumentError, DBError, FileError, UnavailableError
-from tazza.runtime.files import atomic_write, kind_of, shown, temporary_beside
+from tazza.runtime.csv_lines import csv_lines
+from tazza.runtime.files import atomic_write, encodable, kind_of, names_in, resolved, shown, temporary_beside
 
 COMMIT_EVERY = 10_000
 """Records of one transaction."""
+LMDB_NAMES = frozenset({"data.mdb", "lock.mdb"})
 CSV_TITLES = ("image", "row", "rank", "class", "label", "score", "error")
 
 
@@ -59,12 +59,8 @@ def _join_json(parts: Sequence[PartFiles], out: Path) -> None:
 
 def _join_csv(parts: Sequence[PartFiles], out: Path) -> None:
     with atomic_write(out) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(CSV_TITLES)
-        for part in parts:
-            writer.writerows(cells for line in part.read() for cells in _cells(line))
-        text.detach()
+        rows = (cells for part in parts for line in part.read() for cells in _cells(line))
+        file.writelines(line.encode() for line in csv_lines(chain([CSV_TITLES], rows)))
 
 
 def _cells(line: dict[str, Any]) -> Iterator[tuple[object, ...]]:
@@ -111,7 +107,9 @@ def _join_parquet(parts: Sequence[PartFiles], out: Path) -> None:
 
 def _columns(line: dict[str, Any]) -> dict[str, Any]:
     guesses: list[dict[str, Any]] | None = line.get("classes")
-    found = {name: line.get(name) for name in ("image", "row", "error")}
+    found = {"image": encodable(line["image"]), "row": line.get("row"), "error": None}
+    if "error" in line:
+        return found | {"error": encodable(line["error"])}
     if guesses is None:
         return found
     named = [guess["label"] for guess in guesses] if all("label" in guess for guess in guesses) else None
@@ -123,19 +121,32 @@ def _columns(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def _join_lmdb(parts: Sequence[PartFiles], out: Path) -> None:
-    made = temporary_beside(out)
+    target = resolved(out)
+    made, old = temporary_beside(target), temporary_beside(target)
     try:
         _write_lmdb(parts, made)
-        if kind_of(out) is not None:
-            remove_results(out)
-        made.rename(out)
+        check_replaceable(target, "tensors")
+        if kind_of(target) is not None:
+            target.rename(old)
+        try:
+            made.rename(target)
+        except OSError:
+            old.rename(target)
+            raise
     except OSError as error:
         if isinstance(error, DBError | FileError):
             raise
         raise FileError(f"cannot write {shown(out)}: {error.strerror}", hint="check the permissions") from error
     finally:
-        with suppress(OSError):
-            shutil.rmtree(made)
+        for folder in made, old:
+            _remove_lmdb(folder)
+
+
+def _remove_lmdb(folder: Path) -> None:
+    with suppress(OSError):
+        for name in LMDB_NAMES:
+            (folder / name).unlink(missing_ok=True)
+        folder.rmdir()
 
 
 def _write_lmdb(parts: Sequence[PartFiles], made: Path) -> None:
@@ -152,21 +163,20 @@ def _write_lmdb(parts: Sequence[PartFiles], made: Path) -> None:
                 raise DBError(f"{shown(part.outputs)} lacks {kept} outputs", hint="remove the part, and predict again")
 
 
-def remove_results(out: Path) -> None:
-    """Remove results that shall be replaced: a file, or the two files of an LMDB and their folder.
+def check_replaceable(out: Path, form: Form) -> None:
+    """See that what new results would replace are results of that kind: a file, or an LMDB and nothing beside it.
 
     Raises:
-        FileError: it is something else, or cannot be removed.
+        FileError: it is something else.
     """
-    try:
-        if kind_of(out) == "folder":
-            for name in ("data.mdb", "lock.mdb"):
-                (out / name).unlink(missing_ok=True)
-            out.rmdir()
-        else:
-            out.unlink()
-    except OSError as error:
-        raise FileError(f"cannot replace {shown(out)}: {error.strerror}", hint="name another with --out") from error
+    kind = kind_of(out)
+    if kind is None:
+        return
+    wanted = "folder" if form == "tensors" else "file"
+    foreign = sorted(set(names_in(out)) - LMDB_NAMES) if kind == wanted == "folder" else []
+    if kind != wanted or foreign:
+        reason = f"it holds {shown(foreign[0])}" if foreign else f"it is a {kind}"
+        raise FileError(f"cannot replace {shown(out)}: {reason}", hint="name another with --out")
 
 
 FORMS: dict[str, ResultForm] = {

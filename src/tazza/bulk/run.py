@@ -4,31 +4,35 @@
     found.images, found.failed
 
 Parts lie in a folder beside the results, `classes.csv.parts`, with a file that says what they are parts of. Another
-job, or images that have changed since, do not go on there.
+job, or images that have changed since, do not go on there. One process at a time works there: it holds a lock on
+`.classes.csv.lock`, from before it looks at anything until all is joined. Results of before stay until the new ones
+take their name.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
+import re
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
 from tazza.bulk.crew import Crew
 from tazza.bulk.dask_crew import DaskCrew
 from tazza.bulk.job import Job
-from tazza.bulk.part import PartFiles
-from tazza.bulk.results import remove_results, result_form
+from tazza.bulk.part import NAMES, PartFiles
+from tazza.bulk.results import check_replaceable, result_form
 from tazza.bulk.source import Part
 from tazza.errors import ArgumentError, FileError
 from tazza.runtime.files import (
     kind_of,
     make_folder,
+    names_in,
     open_descriptor,
     read_text,
     shown,
@@ -37,7 +41,9 @@ from tazza.runtime.files import (
 )
 
 MANIFEST = "parts_of.json"
-LOCK = "lock"
+OURS = re.compile(rf"(?P<name>{re.escape(MANIFEST)}|{NAMES.pattern})|\.(?P<made>.+)\.[0-9a-f]{{8}}\.tmp")
+"""What files in the folder of parts are called, and those that are not finished."""
+RUN_DIGITS = 16
 FAILED_SHOWN = 20
 """Failures that are remembered with their reasons; all are in the results."""
 
@@ -71,6 +77,11 @@ def parts_folder(out: Path) -> Path:
     return out.with_name(f"{out.name}.parts")
 
 
+def lock_file(out: Path) -> Path:
+    """Return what is locked while a run makes a file of results: beside them, and beside the folder of parts."""
+    return out.with_name(f".{out.name}.lock")
+
+
 def predict_all(job: Job, parts: Sequence[Part], out: Path, order: Order) -> Found:
     """Predict all parts, and write the results in their order.
 
@@ -85,9 +96,10 @@ def predict_all(job: Job, parts: Sequence[Part], out: Path, order: Order) -> Fou
     form = result_form(out)
     job = replace(job, form=form.form)
     folder = parts_folder(out)
-    _begin(job, parts, out, order)
-    with _alone(folder):
-        files = [PartFiles(folder, part) for part in parts]
+    make_folder(out.parent)
+    with _alone(out):
+        job = _begin(job, parts, out, order)
+        files = [PartFiles(folder, part, job.run, job.form) for part in parts]
         left = [each.part for each in files if not each.done]
         kept = sum(each.part.count for each in files) - sum(part.count for part in left)
         with order.crew(job, folder, order.workers, order.told) as crew:
@@ -112,29 +124,61 @@ def _told(files: Sequence[PartFiles], kept: int, replaced: int) -> Found:
     return Found(images, failed, tuple(failures), kept, replaced)
 
 
-def _begin(job: Job, parts: Sequence[Part], out: Path, order: Order) -> None:
-    """Make the folder of the parts, or see that those in it are of this run.
+def _begin(job: Job, parts: Sequence[Part], out: Path, order: Order) -> Job:
+    """Make the folder of the parts, or see that those in it are of this run; return the job that knows its run.
 
     Raises:
-        FileError: they are not, or there are results already.
+        FileError: they are not, there are results already, or something that no run has made.
     """
     folder = parts_folder(out)
     text = json.dumps(_parts_of(job, parts), indent=1, sort_keys=True) + "\n"
+    job = replace(job, run=sha256(text.encode()).hexdigest()[:RUN_DIGITS])
+    check_replaceable(out, job.form)
+    there = _parts_in(folder)
     same = is_manifest(folder / MANIFEST, text)
-    if kind_of(folder) is not None and not same:
-        if not order.overwrite:
-            raise FileError(
-                f"{shown(folder)} holds parts of another run",
-                hint="--overwrite removes them, --out names other results",
-            )
+    if same:
+        return job
+    if MANIFEST in there and not order.overwrite:
+        raise FileError(
+            f"{shown(folder)} holds parts of another run", hint="--overwrite removes them, --out names other results"
+        )
+    if kind_of(out) is not None and not order.overwrite:
+        raise FileError(f"{shown(out)} is there already", hint="--overwrite replaces it, --out names other results")
+    if there:
         _remove(folder)
-    if kind_of(out) is not None and not same:
-        if not order.overwrite:
-            raise FileError(f"{shown(out)} is there already", hint="--overwrite replaces it, --out names other results")
-        remove_results(out)
-    if not same:
-        make_folder(folder)
-        write_bytes_atomically(folder / MANIFEST, text.encode())
+    make_folder(folder)
+    write_bytes_atomically(folder / MANIFEST, text.encode())
+    return job
+
+
+def _parts_in(folder: Path) -> list[str]:
+    """Return the names of what lies in a folder of parts, what tells of them last; of none where there is no folder.
+
+    Raises:
+        FileError: something lies there that no run has made, or parts of which nothing tells.
+    """
+    if kind_of(folder) is None:
+        return []
+    names = sorted(names_in(folder), key=lambda name: (name == MANIFEST, name))
+    foreign = [name for name in names if not _is_ours(name)]
+    if MANIFEST not in names:
+        foreign += [name for name in names if NAMES.fullmatch(name)]
+    if foreign:
+        raise FileError(
+            f"{shown(folder)} is no folder of parts: it holds {shown(foreign[0])}",
+            hint="move it, or name other results with --out",
+        )
+    return names
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a run calls its files so.
+
+    >>> [_is_ours(name) for name in ("000012.jsonl", ".parts_of.json.0a1b2c3d.tmp", "thesis.txt")]
+    [True, True, False]
+    """
+    found = OURS.fullmatch(name)
+    return found is not None and (found["made"] is None or _is_ours(found["made"]))
 
 
 def is_manifest(manifest: Path, text: str) -> bool:
@@ -174,26 +218,57 @@ def _stamp(path: Path) -> Mapping[str, Any] | list[int] | None:
 
 
 @contextmanager
-def _alone(folder: Path) -> Generator[None]:
-    """Let no other process work in a folder while the block runs.
+def _alone(out: Path) -> Generator[None]:
+    """Let no other process make these results while the block runs.
 
     Raises:
         FileError: one does.
     """
+    path = lock_file(out)
+    with ExitStack() as held:
+        while True:
+            file = held.enter_context(
+                os.fdopen(open_descriptor(path, os.O_RDWR | os.O_CREAT, "lock"), "wb", buffering=0)
+            )
+            _lock(file, out)
+            if _is_at(file, path):
+                break  # else whoever held the lock has removed the file meanwhile
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                path.unlink()
+
+
+def _lock(file: FileIO, out: Path) -> None:
     import fcntl
 
-    with os.fdopen(open_descriptor(folder / LOCK, os.O_RDWR | os.O_CREAT, "lock"), "wb") as file:
-        try:
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise FileError(
-                f"another process predicts into {shown(folder)}", hint="wait for it, or name other results with --out"
-            ) from error
-        yield
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise FileError(
+            f"another process predicts into {shown(out)}", hint="wait for it, or name other results with --out"
+        ) from error
+
+
+def _is_at(file: FileIO, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _remove(folder: Path) -> None:
+    """Remove a folder of parts, what tells of them last: whoever is killed meanwhile leaves parts that are known.
+
+    Raises:
+        FileError: something else lies there, or it cannot be removed.
+    """
     try:
-        shutil.rmtree(folder)
+        for name in _parts_in(folder):
+            (folder / name).unlink(missing_ok=True)
+        folder.rmdir()
     except OSError as error:
+        if isinstance(error, FileError):
+            raise
         raise FileError(f"cannot remove {shown(folder)}: {error.strerror}", hint="remove it yourself") from error

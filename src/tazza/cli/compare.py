@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from tazza.errors import ArgumentError
+from tazza.runtime.csv_lines import csv_lines
 
 
 def compare(
@@ -107,9 +106,5 @@ def csv_of(rows: Sequence[Mapping[str, Any]], different: Mapping[str, Mapping[st
         line.update(row["figures"])
         line.update({f"setting {name}": value for name, value in different[row["name"]].items()})
         flat.append(line)
-    columns = dict.fromkeys(name for line in flat for name in line)
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(flat)
-    return text.getvalue()
+    columns = list(dict.fromkeys(name for line in flat for name in line))
+    return "".join(csv_lines([columns, *([line.get(name) for name in columns] for line in flat)]))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Callable
 from pathlib import Path
 
 from tazza.errors import FormatError
 from tazza.models.training import TrainingStep
 from tazza.observers.drawing import Curve
+from tazza.runtime.csv_lines import csv_lines
 from tazza.runtime.files import kind_of, one_line, read_text, shown, write_bytes_atomically
 
 HEADER = ["iteration", "loss", "accuracy", "learning_rate"]
@@ -31,21 +31,11 @@ class History:
         Raises:
             FileError: it cannot be written.
         """
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([*HEADER, self._column])
+        rows: list[list[str]] = [[*HEADER, self._column]]
         for step in self.steps:
-            writer.writerow(
-                _cell(value)
-                for value in (
-                    step.iteration,
-                    step.loss,
-                    step.accuracy,
-                    step.learning_rate,
-                    self.tests.get(step.iteration),
-                )
-            )
-        write_bytes_atomically(path, text.getvalue().encode())
+            values = step.iteration, step.loss, step.accuracy, step.learning_rate, self.tests.get(step.iteration)
+            rows.append([_cell(value) for value in values])
+        write_bytes_atomically(path, "".join(csv_lines(rows)).encode())
 
     @classmethod
     def read(cls, path: Path, until: int, tested: str = "test_accuracy") -> History:

@@ -6,8 +6,6 @@ JSON has an object a line: `image`, `row` where a file holds several, and `class
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -19,6 +17,7 @@ from tazza.cli.console import print_exactly, print_text
 from tazza.cli.table import Column, Row, print_table
 from tazza.errors import ArgumentError
 from tazza.images.classes import Classes, Image
+from tazza.runtime.csv_lines import csv_lines
 
 COLUMNS = (Column("image"), Column("class"), Column("score", number=True))
 ROWS_OF_A_TABLE = 600
@@ -158,9 +157,8 @@ class CsvLines(Exact):
             self._begun = True
 
     def _print(self, *cells: object) -> None:
-        line = io.StringIO()
-        csv.writer(line, lineterminator="").writerow(cells)
-        self._lines.append(line.getvalue())
+        (line,) = csv_lines([cells])
+        self._lines.append(line.removesuffix("\n"))
 
 
 FORMATS: dict[str, type[Results]] = {"table": Rows, "lines": Lines, "json": JsonLines, "csv": CsvLines}

@@ -5,8 +5,6 @@ Source: Smith 2017, arXiv 1506.01186, section 3.3.
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +19,7 @@ from tazza.errors import NumericError
 from tazza.fitting.solver import Solver
 from tazza.fitting.source import Source
 from tazza.fitting.training import FitOptions, PictureTraining
+from tazza.runtime.csv_lines import csv_lines
 from tazza.runtime.files import write_bytes_atomically
 
 LOWEST, HIGHEST, STEPS = 1e-5, 10.0, 100
@@ -56,11 +55,9 @@ class FoundRates:
         Raises:
             FileError: it cannot be written.
         """
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["learning_rate", "loss", "mean_loss"])
-        writer.writerows(zip(self.rates, self.losses, self.means, strict=True))
-        write_bytes_atomically(path, text.getvalue().encode())
+        titles = ("learning_rate", "loss", "mean_loss")
+        rows = zip(self.rates, self.losses, self.means, strict=True)
+        write_bytes_atomically(path, "".join(csv_lines([titles, *rows])).encode())
 
     def draw(self, path: str | os.PathLike[str]) -> None:
         """Draw the losses over the rates, with the one that is suggested.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tazza.runtime.csv_lines import csv_lines
 
 HEADER = ("class", "name", "count", "predicted", "correct", "precision", "recall", "taken_for", "taken_for_count")
 """Columns of the table of classes as a file."""
@@ -109,13 +109,11 @@ class Confusion:
 
     def csv(self) -> str:
         """Return the figures of each class as a table of text; what is not known is an empty cell."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(HEADER)
+        rows: list[Sequence[object]] = [HEADER]
         for one in self.per_class():
             shares = ["" if share is None else repr(share) for share in (one.precision, one.recall)]
             other = "" if one.taken_for is None else one.taken_for
-            writer.writerow(
+            rows.append(
                 [one.number, one.name, one.count, one.predicted, one.correct, *shares, other, one.taken_for_count]
             )
-        return text.getvalue()
+        return "".join(csv_lines(rows))

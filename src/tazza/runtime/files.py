@@ -220,6 +220,15 @@ def one_line(said: object) -> str:
     return text if text.isprintable() else repr(text)[1:-1]
 
 
+def encodable(text: str) -> str:
+    r"""Return text that UTF-8 takes: what of a file's name is no text comes with a backslash.
+
+    >>> encodable("cup" + chr(0xDCFF))
+    'cup\\\\udcff'
+    """
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is no number of JSON")
 

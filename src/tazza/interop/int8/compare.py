@@ -6,8 +6,6 @@ sum e^2 / sum x^2, over all batches.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +21,7 @@ from tazza.interop.int8.quantize import Quantized
 from tazza.interop.int8.rewrite import ByteForm
 from tazza.observers.drawing import new_figure, save_figure
 from tazza.proto import NetDef
+from tazza.runtime.csv_lines import csv_lines
 from tazza.runtime.files import write_bytes_atomically
 from tazza.tensor import Int8Tensor, Tensor
 from tazza.workspace import Workspace
@@ -103,13 +102,12 @@ class Comparison:
         Raises:
             FileError: the file cannot be written.
         """
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(("blob", "operator", "int8", "signal_db", "noise", "added", "largest_error", "clipped"))
-        for row in self.rows:
-            numbers = row.signal_db, row.noise, row.added, row.largest_error, row.clipped
-            writer.writerow((row.blob, row.type, int(row.in_bytes), *numbers))
-        write_bytes_atomically(path, text.getvalue().encode())
+        titles = ("blob", "operator", "int8", "signal_db", "noise", "added", "largest_error", "clipped")
+        rows = (
+            (row.blob, row.type, int(row.in_bytes), row.signal_db, row.noise, row.added, row.largest_error, row.clipped)
+            for row in self.rows
+        )
+        write_bytes_atomically(path, "".join(csv_lines([titles, *rows])).encode())
 
 
 @dataclass(slots=True)
