@@ -29,6 +29,7 @@ from tazza.images import Preprocessing
 from tazza.models import Model
 from tazza.proto import TensorProtos
 from tazza.proto.message import parse
+from tazza.runtime.alone import LOCK
 from tazza.tensor.tensor_proto import array_to_tensor_proto, tensor_proto_to_array
 
 PLAIN = Preprocessing(colors="grey", scale=1.0)
@@ -224,7 +225,7 @@ def test_one_process_at_a_time(model: tuple[str, str], tmp_path: Path) -> None:
         raise AssertionError(done)
 
     def crew(*arguments: object) -> Crew:
-        with (parts_folder(out) / "lock").open("wb") as file, pytest.raises(OSError, match=os.strerror(11)):
+        with (parts_folder(out) / LOCK).open("wb") as file, pytest.raises(OSError, match=os.strerror(11)):
             fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         raise InterruptedError
 

@@ -55,6 +55,21 @@ def test_a_folder_of_classes_alone(photos: Path) -> None:
     assert not is_picture_folder(photos / "test" / "dark")
 
 
+@pytest.mark.parametrize("names", [("train", "bus"), ("Train", "bus", "test"), ("training", "bus")])
+def test_a_class_may_be_called_as_a_folder_to_learn_from(photos: Path, tmp_path: Path, names: tuple[str, ...]) -> None:
+    for name in names:
+        shutil.copytree(photos / "test" / "dark", tmp_path / name)
+    found = find_source(tmp_path)
+    assert (found.names, found.test) == (tuple(sorted(names)), None)
+
+
+def test_folders_to_learn_from_and_to_be_tested_on_are_no_two_classes(photos: Path, tmp_path: Path) -> None:
+    for name in ("train", "test"):
+        shutil.copytree(photos / "test" / "dark", tmp_path / name)
+    with pytest.raises(FileError, match="0 sub-folders with pictures"):
+        find_source(tmp_path)
+
+
 def test_test_data_go_by_the_names_of_classes(photos: Path, tmp_path: Path) -> None:
     shutil.copytree(photos / "test" / "dark", tmp_path / "dark")
     shutil.copytree(photos / "test" / "dark", tmp_path / "bright")

@@ -10,10 +10,8 @@ job, or images that have changed since, do not go on there.
 from __future__ import annotations
 
 import json
-import os
 import shutil
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -26,10 +24,10 @@ from tazza.bulk.part import PartFiles
 from tazza.bulk.results import remove_results, result_form
 from tazza.bulk.source import Part
 from tazza.errors import ArgumentError, FileError
+from tazza.runtime.alone import alone
 from tazza.runtime.files import (
     kind_of,
     make_folder,
-    open_descriptor,
     read_text,
     shown,
     status_of,
@@ -37,7 +35,6 @@ from tazza.runtime.files import (
 )
 
 MANIFEST = "parts_of.json"
-LOCK = "lock"
 FAILED_SHOWN = 20
 """Failures that are remembered with their reasons; all are in the results."""
 
@@ -86,7 +83,7 @@ def predict_all(job: Job, parts: Sequence[Part], out: Path, order: Order) -> Fou
     job = replace(job, form=form.form)
     folder = parts_folder(out)
     _begin(job, parts, out, order)
-    with _alone(folder):
+    with alone(folder, "predicts into", "wait for it, or name other results with --out"):
         files = [PartFiles(folder, part) for part in parts]
         left = [each.part for each in files if not each.done]
         kept = sum(each.part.count for each in files) - sum(part.count for part in left)
@@ -171,25 +168,6 @@ def _stamp(path: Path) -> Mapping[str, Any] | list[int] | None:
         return {name: _stamp(path / name) for name in ("data.mdb", "init_net.pb", "predict_net.pb")}
     status = status_of(path)
     return [status.st_size, status.st_mtime_ns]
-
-
-@contextmanager
-def _alone(folder: Path) -> Generator[None]:
-    """Let no other process work in a folder while the block runs.
-
-    Raises:
-        FileError: one does.
-    """
-    import fcntl
-
-    with os.fdopen(open_descriptor(folder / LOCK, os.O_RDWR | os.O_CREAT, "lock"), "wb") as file:
-        try:
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise FileError(
-                f"another process predicts into {shown(folder)}", hint="wait for it, or name other results with --out"
-            ) from error
-        yield
 
 
 def _remove(folder: Path) -> None:

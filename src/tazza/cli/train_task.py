@@ -17,7 +17,7 @@ from rich.console import Console
 from tazza.cli.console import make_console
 from tazza.cli.progress import Pace
 from tazza.cli.ranks import TaskJob, follow_task, follows, share_task
-from tazza.cli.train_folder import CHECKPOINT, HISTORY, OF_LISTENERS, SETTINGS, check_folder, remove_results
+from tazza.cli.train_folder import CHECKPOINT, HISTORY, OF_LISTENERS, SETTINGS, remove_results, training_folder
 from tazza.cli.train_settings import StoredSettings
 from tazza.cli.training_run import TrainingRun
 from tazza.errors import ArgumentError, FileError
@@ -26,7 +26,7 @@ from tazza.models.task import Learning, TrainingTask
 from tazza.models.training import Trainer
 from tazza.nets import NETS
 from tazza.registry import Registry
-from tazza.runtime.files import kind_of, names_in, resolved, shown, write_bytes_atomically
+from tazza.runtime.files import kind_of, resolved, shown, write_bytes_atomically
 from tazza.runtime.modules import import_file
 
 INIT, PREDICT, CURVES, FIGURES = "init_net.pb", "predict_net.pb", "curves.png", "figures.json"
@@ -149,23 +149,23 @@ def train_task(program: Path, given: Mapping[str, Any], out: Path, *, resume: bo
         follow_task(program)
         return
     started = time.perf_counter()
-    check_folder(out, RESULTS, resume=resume, overwrite=overwrite)
-    before = TaskSettings.read(out / SETTINGS) if resume else TaskSettings()
-    settings = before.updated(given)
-    task = task_of(program, settings.options)
-    if settings.net_type is not None:
-        NETS[settings.net_type]
-    iterations = task.steps() if settings.iterations is None else settings.iterations
-    goes_on = resume and kind_of(out / CHECKPOINT) is not None
-    job = TaskJob.of(settings, iterations, out / CHECKPOINT if goes_on else None)
-    if not goes_on:
-        remove_results(out, RESULTS)
-        settings.write(out / SETTINGS)
-    with Learning(
-        share_task(task, job), seed=settings.seed, net_type=settings.net_type, workers=settings.workers
-    ) as learning:
-        run = _Run(make_console(), program, learning, settings, iterations, out)
-        run.go(learning.trainer, settings, started, resume=goes_on)
+    with training_folder(out, RESULTS, resume=resume, overwrite=overwrite):
+        before = TaskSettings.read(out / SETTINGS) if resume else TaskSettings()
+        settings = before.updated(given)
+        task = task_of(program, settings.options)
+        if settings.net_type is not None:
+            NETS[settings.net_type]
+        iterations = task.steps() if settings.iterations is None else settings.iterations
+        goes_on = resume and kind_of(out / CHECKPOINT) is not None
+        job = TaskJob.of(settings, iterations, out / CHECKPOINT if goes_on else None)
+        if not goes_on:
+            remove_results(out, RESULTS)
+            settings.write(out / SETTINGS)
+        with Learning(
+            share_task(task, job), seed=settings.seed, net_type=settings.net_type, workers=settings.workers
+        ) as learning:
+            run = _Run(make_console(), program, learning, settings, iterations, out)
+            run.go(learning.trainer, settings, started, resume=goes_on)
 
 
 class _Run(TrainingRun):
@@ -206,7 +206,7 @@ class _Run(TrainingRun):
         write_bytes_atomically(self.out / FIGURES, (json.dumps(figures, indent=1) + "\n").encode())
         self._export()
         self._draw(figures)
-        self.say(f"written to '{self.out}': {', '.join(names_in(self.out))}")
+        self.say_written()
         seconds = time.perf_counter() - started
         pace = f"{self.pace.units_per_s:.1f} steps/s"
         self.say(f"{_told(figures)}, {pace}, {trainer.iteration} iterations, {seconds:.1f} s in all")

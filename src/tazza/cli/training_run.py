@@ -24,6 +24,7 @@ from tazza.cli.train_settings import StoredSettings
 from tazza.models.evaluation import Evaluation
 from tazza.models.listener import TrainingListener
 from tazza.models.training import Trainer
+from tazza.runtime.files import names_in
 
 EVENTS = "tensorboard"
 """Folder of the files for TensorBoard, in that of a training."""
@@ -91,6 +92,11 @@ class TrainingRun:
     def say(self, text: str) -> None:
         """Print a line."""
         print_text(self._console, text)
+
+    def say_written(self) -> None:
+        """Print the names of what lies in the folder."""
+        names = [name for name in names_in(self.out) if not name.startswith(".")]
+        self.say(f"written to '{self.out}': {', '.join(names)}")
 
     def note_test(self, trainer: Trainer, figures: Mapping[str, float]) -> None:
         """Keep what a test gave, the most telling figure first, and tell it to all who listen."""

@@ -25,8 +25,8 @@ from tazza.models.listener import TrainingListener
 from tazza.models.training import TrainingStep
 from tazza.models.zoo.classifier import SOFTMAX
 from tazza.registry import Registry
+from tazza.runtime.alone import alone
 from tazza.runtime.closing import Closing
-from tazza.runtime.files import make_folder
 from tazza.workspace import Workspace
 
 SOLVER_FIELDS = {"solver": "name", "learning_rate": "learning_rate", "policy": "policy"}
@@ -142,7 +142,7 @@ def fit(
             folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="tazza-fit-")))
         else:
             folder = Path(out)
-            make_folder(folder)
+            held.enter_context(alone(folder, "trains into", "wait for it, or name another folder with out="))
         training = held.enter_context(PictureTraining(net, source, folder, chosen))
         loop = _Loop(training, told, patience)
         loop.run()

@@ -135,12 +135,12 @@ def is_picture_folder(path: Path) -> bool:
         return False
     if any(find_idx(path, split, kind) for split in ("train", "test") for kind in IDX_KINDS):
         return False
-    return any(next(image_files(path / name), None) is not None for name in _folders(path))
+    return any(_has_pictures(path / name) for name in _folders(path))
 
 
 def _of_folder(path: Path) -> Source:
     within = {name.lower(): path / name for name in _folders(path)}
-    train = next((within[name] for name in TRAIN_FOLDERS if name in within), None)
+    train = next((within[name] for name in TRAIN_FOLDERS if name in within and _is_split(within[name])), None)
     test = next((within[name] for name in TEST_FOLDERS if name in within), None)
     if train is None:
         train, test = path, None
@@ -159,6 +159,18 @@ def _of_folder(path: Path) -> Source:
     halves = [None if table is None else _half_of_files(table) for table in (classes, tested)]
     assert halves[0] is not None, "there are classes"
     return Source(shown(path), tuple(map(one_line, classes)), halves[0], halves[1], _stamp(path, files))
+
+
+def _is_split(path: Path) -> bool:
+    """Whether a folder called as one to learn from is that, and no class of this name beside other classes."""
+    splits = (*TRAIN_FOLDERS, *TEST_FOLDERS)
+    if any(_has_pictures(path / name) for name in _folders(path)):
+        return True
+    return not any(_has_pictures(path.parent / name) for name in _folders(path.parent) if name.lower() not in splits)
+
+
+def _has_pictures(folder: Path) -> bool:
+    return next(image_files(folder), None) is not None
 
 
 def _folders(path: Path) -> list[str]:

@@ -129,6 +129,8 @@ class PictureTraining(Closing):
         folder: Path,
         options: FitOptions,
         progress: Progress = no_progress,
+        *,
+        going_on: bool = False,
     ) -> None:
         """Decode the pictures into `folder`, where they do not lie there already, and make the nets.
 
@@ -139,6 +141,7 @@ class PictureTraining(Closing):
             folder: for databases and checkpoints.
             options: how to train.
             progress: is told of the pictures that are decoded.
+            going_on: the training goes on that these databases were made for; those of others are refused.
 
         Raises:
             ArgumentError: options that do not go together, or not with the net.
@@ -155,6 +158,7 @@ class PictureTraining(Closing):
             seed=options.seed,
             test_share=options.test_share,
             measured=chosen.measured,
+            going_on=going_on,
             progress=progress,
         )
         self.iterations = options.steps_of(self.data.databases.train.count)
