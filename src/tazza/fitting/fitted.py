@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError
 from tazza.fitting.augmentation import Augmentation
+from tazza.fitting.option import is_whole
 from tazza.fitting.solver import Solver
 from tazza.fitting.source import ArraysGiven, find_source
 from tazza.fitting.training import BEST, FitOptions, PictureTraining, best_test, waited_since_best
@@ -133,7 +134,7 @@ def fit(
     (1.0, ['0', '1'])
     """
     chosen = fit_options(options)
-    if patience is not None and patience < 1:
+    if patience is not None and not (is_whole(patience) and patience >= 1):
         raise ArgumentError(f"patience = {patience}", hint="1 or more tests")
     source = find_source(data, test_data)
     with ExitStack() as held:
