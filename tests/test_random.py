@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import tazza.array as ta
 from tazza import device_option, run_op
-from tazza.errors import ArgumentError, DTypeError
+from tazza.errors import ArgumentError, DTypeError, ShapeError
 from tazza.random import RandomStream, default_rng
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -70,6 +70,8 @@ def test_shapes_and_types() -> None:
     rows = ta.asarray([[1, 2], [3, 4], [5, 6]])
     assert sorted(random.permutation(rows).tolist()) == rows.tolist()
     assert random.choice(rows, size=(2, 2)).shape == (2, 2, 2)
+    assert set(random.choice([1, 2, 3], 9).tolist()) <= {1, 2, 3}
+    assert random.choice(np.ones((3, 2)), 4).shape == (4, 2)
     random.shuffle(rows)
     assert sorted(rows.tolist()) == [[1, 2], [3, 4], [5, 6]]
     assert default_rng().random().item() != default_rng().random().item()
@@ -91,5 +93,14 @@ def test_what_is_refused() -> None:
         random.uniform(dtype="int32")
     with pytest.raises(ArgumentError, match="scale"):
         random.normal(scale=-1.0)
+    with pytest.raises(ShapeError, match="no tensor"):
+        random.random(size=(2**40, 2**40))
+    for low, high in ((-1e308, 1e308), (-3e38, 3e38), (float("nan"), 1), (0, float("inf"))):
+        with pytest.raises(ArgumentError, match="finite"):
+            random.uniform(low, high, 2, "float64")
+    with pytest.raises(ArgumentError, match="loc"):
+        random.normal(1e308)
+    with pytest.raises(ArgumentError, match="no axis"):
+        random.choice(ta.asarray(1.0))
     with pytest.raises(ArgumentError, match="at most once"):
         random.choice(2, 3, replace=False)

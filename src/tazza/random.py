@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from tazza.array.creation import asarray
 from tazza.device.generator import Generator
-from tazza.errors import ArgumentError, DTypeError
+from tazza.errors import ArgumentError, DTypeError, ShapeError
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
 from tazza.tensor.tensor import Tensor
@@ -33,6 +33,9 @@ __all__ = ["RandomStream", "default_rng"]
 DType: TypeAlias = DataType | npt.DTypeLike
 Size: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | None
 
+FLOAT32_MAX = float(np.finfo(np.float32).max)
+NUMBERS_END = 2**60
+"""Tensors have fewer numbers: those of eight bytes have up to 2**63."""
 SPAN = 2**32
 """Integers that a range of `integers` may have: a number is made of one output of 32 bits."""
 
@@ -58,7 +61,13 @@ class RandomStream:
         return self.uniform(size=size, dtype=dtype)
 
     def uniform(self, low: float = 0.0, high: float = 1.0, size: Size = None, dtype: DType = "float32") -> Tensor:
-        """Return numbers, uniform in [low, high)."""
+        """Return numbers, uniform in [low, high).
+
+        Raises:
+            ArgumentError: bounds, or a range between them, that float32 does not hold.
+        """
+        _check_float32(low=low, high=high)
+        _check_float32(range=np.float64(high) - np.float64(low))
         shape = _shape(size)
         return _tensor(self._generator.uniform(shape.numel, low, high), shape, _float(dtype))
 
@@ -66,8 +75,9 @@ class RandomStream:
         """Return numbers from the normal distribution with the mean `loc` and the standard deviation `scale`.
 
         Raises:
-            ArgumentError: a `scale` below 0.
+            ArgumentError: a `scale` below 0, or numbers that float32 does not hold.
         """
+        _check_float32(loc=loc, scale=scale)
         if scale < 0:
             raise ArgumentError(f"scale = {scale} is below 0")
         shape = _shape(size)
@@ -124,7 +134,9 @@ class RandomStream:
         """Bring the parts of `x` along an axis into another order, where they are."""
         x[...] = self.permutation(x, axis)
 
-    def choice(self, a: int | Tensor, size: Size = None, *, replace: bool = True) -> Tensor:
+    def choice(
+        self, a: int | Tensor | npt.NDArray[np.generic] | Sequence[object], size: Size = None, *, replace: bool = True
+    ) -> Tensor:
         """Return parts of `a` along its first axis (of a number 0 ... a - 1), each as probable; without `replace` once.
 
         Raises:
@@ -132,7 +144,9 @@ class RandomStream:
         """
         from tazza.array.creation import arange
 
-        whole = arange(a) if isinstance(a, int) else a
+        whole = arange(a) if isinstance(a, int) else asarray(a)
+        if not whole.shape:
+            raise ArgumentError("there is no axis to choose along", hint="pass a number, or what has parts")
         count, shape = whole.shape[0], _shape(size)
         if replace:
             return whole.take(self.integers(count, size=shape), 0)
@@ -154,7 +168,21 @@ def default_rng(seed: int | None = None) -> RandomStream:
 def _shape(size: Size) -> Dim:
     if size is None:
         return Dim()
-    return Dim(size) if isinstance(size, Sequence) else Dim((operator.index(size),))
+    shape = Dim(size) if isinstance(size, Sequence) else Dim((operator.index(size),))
+    if shape.numel >= NUMBERS_END:
+        raise ShapeError(f"no tensor: extents {tuple(shape)} are for {NUMBERS_END} numbers or more")
+    return shape
+
+
+def _check_float32(**numbers: float) -> None:
+    """Refuse numbers of which none could be made: all are made in float32.
+
+    Raises:
+        ArgumentError: it does not hold one.
+    """
+    for name, value in numbers.items():
+        if not abs(value) <= FLOAT32_MAX:
+            raise ArgumentError(f"{name} = {value}", hint=f"a finite number up to {FLOAT32_MAX:g}")
 
 
 def _float(dtype: DType) -> DataType:

@@ -26,6 +26,8 @@ def test_against_numpy(data: st.DataObject, pair: Pair) -> None:
     assert_same(ta.sort(x, axis=axis), np.sort(wide, axis).astype(a.dtype))
     assert_same(ta.sort(x, axis=axis, descending=True), np.flip(np.sort(wide, axis), axis).astype(a.dtype))
     assert_same(ta.argsort(x, axis=axis), np.argsort(wide, axis, kind="stable"))
+    assert_same(ta.sort(x, axis=None), np.sort(wide, None).astype(a.dtype))
+    assert_same(x.argsort(axis=None), np.argsort(wide, None, kind="stable"))
     assert_same(ta.argsort(x, axis=axis, descending=True), np.argsort(-wide, axis, kind="stable"))
     for found, expected in zip(ta.nonzero(x), np.nonzero(wide), strict=True):
         assert_same(found, expected)
@@ -63,6 +65,7 @@ def test_searchsorted() -> None:
 
 X = ta.zeros((2, 3))
 WRONG_SIDE: Any = "middle"
+NO_AXIS: Any = None
 
 
 @pytest.mark.parametrize(
@@ -78,6 +81,7 @@ WRONG_SIDE: Any = "middle"
         (lambda: ta.take(X, ta.asarray([0.0]), axis=0), DTypeError),
         (lambda: ta.take(X, ta.asarray([3]), axis=1), BoundsError),
         (lambda: ta.sort(X, axis=2), ShapeError),
+        (lambda: X.sort(axis=NO_AXIS), ArgumentError),
         (lambda: ta.sort(ta.asarray(["a"])), DTypeError),
     ],
 )

@@ -105,14 +105,27 @@ def test_what_cannot_be_compared(run: Run, pair: tuple[Path, Path], tmp_path: Pa
     (broken / "settings.json").write_text("[1]")
     none = write(tmp_path / "none", [], {})
     nan = write(tmp_path / "nan", [float("nan")], {})
+    long = write(tmp_path / "long", [1.0], {})
+    (long / "times.json").write_text('{"seconds_per_step": 1' + 400 * "0" + "}")
     for words, reason in (
         ([tmp_path / "empty"], "holds no training with a history.csv"),
         ([tmp_path / "nowhere"], "holds no training with a history.csv"),
         ([pair[0], pair[0]], "is named twice"),
         ([*pair, "--json", "--csv"], "--json and --csv"),
         ([broken], "is no file with the settings of a training"),
+        ([long], "is no file with figures of a training"),
         ([none], "has no step with a loss"),
         ([nan], "'nan' is no finite number"),
     ):
         result = run("compare", *words)
         assert (result.exit_code, reason in result.stderr.replace("\n", " ")) == (1, True), result.stderr
+
+
+def test_names_and_values_that_are_no_text(run: Run, pair: tuple[Path, Path]) -> None:
+    """Half of a pair of UTF-16, which JSON can hold and no terminal takes."""
+    (pair[0] / "settings.json").write_text(r'{"\ud800": 1, "data": "p\udcff", "options": {"\ud801": "x"}}')
+    (pair[0] / "figures.json").write_text(r'{"\ud800": 1.0}')
+    for more in ((), ("--json",), ("--csv",)):
+        result = run("compare", *pair, *more)
+        assert result.exit_code == 0, result.stderr
+        assert result.output.encode().isascii()

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tazza
+from tazza.cli.train_folder import alone_in
 from tazza.cli.train_pictures import PictureSettings, train_pictures
 from tazza.errors import TazzaError
 from tazza.fitting.transfer import parameters_in
@@ -172,6 +173,11 @@ def test_a_folder_that_holds_a_training_is_left_alone(run: Run, photos: Path, tm
     train_pictures("mlp", given, tmp_path, resume=False, overwrite=False)
     with pytest.raises(TazzaError, match="holds a training already"):
         train_pictures("mlp", given, tmp_path, resume=False, overwrite=False)
+    with (
+        alone_in(tmp_path),
+        pytest.raises(TazzaError, match="another process trains into"),
+    ):
+        train_pictures("mlp", given, tmp_path, resume=False, overwrite=True)
     shutil.rmtree(tmp_path / "data")  # it is made again
     train_pictures(None, {"iterations": 2}, tmp_path, resume=True, overwrite=False)
     assert len(losses(tmp_path)) == 2

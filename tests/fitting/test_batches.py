@@ -88,3 +88,10 @@ def test_a_quarter_turn_and_a_mirror() -> None:
 def test_changes_that_cannot_be(given: dict[str, Any]) -> None:
     with pytest.raises(ArgumentError, match=next(iter(given))):
         Augmentation(**given)
+
+
+@pytest.mark.parametrize("shift", [3, 1_000_000])
+def test_pictures_are_not_shifted_out_of_sight(shift: int) -> None:
+    """However far, it takes no memory: black around a picture of a million pixels would."""
+    with pytest.raises(ArgumentError, match=f"shift = {shift} of pictures of 4x3 pixels"):
+        Augmentation(shift=shift)(np.zeros((1, 3, 4, 1), np.uint8), np.random.default_rng(1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,21 @@ def test_a_folder_of_classes_alone(photos: Path) -> None:
     assert (found.names, found.test, found.train.labels.tolist()) == (CLASSES, None, [0, 0, 0, 1, 1, 1])
     assert is_picture_folder(photos / "test")
     assert not is_picture_folder(photos / "test" / "dark")
+
+
+@pytest.mark.parametrize("names", [("train", "bus"), ("Train", "bus", "test"), ("training", "bus")])
+def test_a_class_may_be_called_as_a_folder_to_learn_from(photos: Path, tmp_path: Path, names: tuple[str, ...]) -> None:
+    for name in names:
+        shutil.copytree(photos / "test" / "dark", tmp_path / name)
+    found = find_source(tmp_path)
+    assert (found.names, found.test) == (tuple(sorted(names)), None)
+
+
+def test_folders_to_learn_from_and_to_be_tested_on_are_no_two_classes(photos: Path, tmp_path: Path) -> None:
+    for name in ("train", "test"):
+        shutil.copytree(photos / "test" / "dark", tmp_path / name)
+    with pytest.raises(FileError, match="0 sub-folders with pictures"):
+        find_source(tmp_path)
 
 
 def test_test_data_go_by_the_names_of_classes(photos: Path, tmp_path: Path) -> None:
@@ -129,6 +145,17 @@ BAD: dict[str, tuple[Any, type[TazzaError], str]] = {
     "five colours": ((np.zeros((2, 5, 4, 5), np.uint8), np.arange(2)), ShapeError, "no axis of 1 or 3 colours"),
     "labels": ((np.zeros((2, 4, 4), np.uint8), np.arange(3)), ShapeError, "labels"),
     "below 0": ((np.zeros((2, 4, 4), np.uint8), np.arange(2) - 1), ShapeError, "from -1 to 0"),
+    "classes without pictures": (
+        (np.zeros((4, 4, 4), np.uint8), np.array([0, 1, 0, 1048575])),
+        ArgumentError,
+        "1048576 classes, up to '1048575', and 4 pictures",
+    ),
+    "no path": (None, ArgumentError, "NoneType is no data"),
+    "a number": (5, ArgumentError, "int is no data"),
+    "empty": ((), ArgumentError, "two of these"),
+    "no pair": (((1, 2), 3), ArgumentError, "two of these"),
+    "one list": (([1, 2, 3],), ArgumentError, "two of these"),
+    "a ragged list": ((([[1], [2, 3]], [0, 1]),) * 2, ArgumentError, "list is no array"),
     "three": (((1, 2), (3, 4), (5, 6)), ArgumentError, "two of these"),
 }
 
@@ -143,6 +170,11 @@ def test_bad_data(case: str) -> None:
 def test_bad_files_of_arrays(tmp_path: Path) -> None:
     (tmp_path / "a.npz").write_bytes(b"nothing")
     with pytest.raises(FormatError, match="is no file of arrays"):
+        find_source(tmp_path / "a.npz")
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        for name in ("images.npy", "labels.npy"):
+            archive.writestr(name, b"no array")
+    with pytest.raises(FormatError, match="its images is no array"):
         find_source(tmp_path / "a.npz")
     np.savez(tmp_path / "a.npz", pixels=np.zeros(3))
     with pytest.raises(FormatError, match="no arrays of pictures and labels"):

@@ -145,6 +145,21 @@ def test_strange_files(text: str, tmp_path: Path) -> None:
         Preprocessing.read(tmp_path / "a.json")
 
 
+@pytest.mark.parametrize("white", [1, 255])
+def test_grey_levels_with_a_point_are_scaled(tmp_path: Path, white: int) -> None:
+    levels = np.array([[0, 0.2, 0.6], [0.4, 0.8, 1]], np.float32)
+    Image.fromarray(levels * white).save(tmp_path / "a.tif")
+    made = Preprocessing(colors="grey").placed(tmp_path / "a.tif")
+    assert made[..., 0].tolist() == [[0, 51, 153], [102, 204, 255]]
+
+
+@pytest.mark.parametrize("wrong", [-0.5, 256, np.nan, np.inf])
+def test_other_grey_levels_are_refused(tmp_path: Path, wrong: float) -> None:
+    Image.fromarray(np.array([[0.5, wrong]], np.float32)).save(tmp_path / "a.tif")
+    with pytest.raises(FormatError, match="grey levels with a point"):
+        Preprocessing().placed(tmp_path / "a.tif")
+
+
 def test_sixteen_bits_are_their_high_bytes(tmp_path: Path) -> None:
     levels = np.array([[0, 255, 256], [1000, 40000, 65535]], np.uint16)
     Image.fromarray(levels).save(tmp_path / "a.png")

@@ -187,6 +187,35 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
     assert read(tmp_path / "board").Tags()["histograms"] == ["one"]
 
 
+@needs_package
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        np.array([1, 1 + 2**-52]),
+        np.array([0, 5e-324]),
+        np.array([-1.7e308, 1.7e308]),
+        np.array([2**62, 2**62 + 1]),
+        np.array([1e300, 1e300]),
+    ],
+    ids=["close to 1", "close to 0", "far apart", "large integers", "alike"],
+)
+def test_every_tensor_has_a_histogram(tmp_path: Path, numbers: np.ndarray[Any, Any]) -> None:
+    with EventFile(tmp_path) as file:
+        file.histograms(1, {"any": numbers, "half \ud800": numbers})
+    found = read(tmp_path)
+    assert sorted(found.Tags()["histograms"]) == ["any", "half ?"]
+    told = found.Histograms("any")[0].histogram_value
+    assert (told.num, sum(told.bucket), told.min, told.max) == (2, 2, float(numbers[0]), float(numbers[1]))
+
+
+@needs_package
+def test_steps_have_64_bits(tmp_path: Path) -> None:
+    with EventFile(tmp_path) as file:
+        file.scalars(2**63 - 1, {"a": 1.0})
+        with pytest.raises(ArgumentError, match="step = 9223372036854775808"):
+            file.scalars(2**63, {"a": 1.0})
+
+
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "tensorboard.compat.proto.event_pb2", None)
     with pytest.raises(UnavailableError, match=r"pip install 'tazza\[tensorboard\]'"):

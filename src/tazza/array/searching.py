@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
+from tazza.array.views import flatten
 from tazza.errors import ArgumentError, BoundsError, DTypeError, ShapeError
 from tazza.tensor.attached import attached
 from tazza.tensor.dim import Dim
@@ -158,8 +159,10 @@ def _taken(
 
 
 @attached
-def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """Return the elements in ascending or descending order along `axis`."""
+def sort(x: Tensor, /, *, axis: int | None = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """Return the elements in ascending or descending order along `axis`; None: all of them, along one axis."""
+    if axis is None:
+        return sort(flatten(x), descending=descending, stable=stable)
     along = x.shape.canonical_axis(axis)
     result = Tensor(x.shape, x.dtype)
     ordered = np.sort(_comparable(x), along, kind="stable" if stable else None)
@@ -169,8 +172,13 @@ def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool
 
 
 @attached
-def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """Return the indices along `axis` that sort; equal elements stay in their order, in descending order too."""
+def argsort(x: Tensor, /, *, axis: int | None = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """Return the indices along `axis` that sort; equal elements stay in their order, in descending order too.
+
+    With None they are those of all elements, along one axis.
+    """
+    if axis is None:
+        return argsort(flatten(x), descending=descending, stable=stable)
     along = x.shape.canonical_axis(axis)
     values = _comparable(x)
     if not descending:

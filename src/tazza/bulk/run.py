@@ -12,13 +12,10 @@ take their name.
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
-from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +26,11 @@ from tazza.bulk.part import NAMES, PartFiles
 from tazza.bulk.results import check_replaceable, result_form
 from tazza.bulk.source import Part
 from tazza.errors import ArgumentError, FileError
+from tazza.runtime.alone import alone
 from tazza.runtime.files import (
     kind_of,
     make_folder,
     names_in,
-    open_descriptor,
     read_text,
     shown,
     status_of,
@@ -97,7 +94,7 @@ def predict_all(job: Job, parts: Sequence[Part], out: Path, order: Order) -> Fou
     job = replace(job, form=form.form)
     folder = parts_folder(out)
     make_folder(out.parent)
-    with _alone(out):
+    with alone(lock_file(out), f"predicts into {shown(out)}", "wait for it, or name other results with --out"):
         job = _begin(job, parts, out, order)
         files = [PartFiles(folder, part, job.run, job.form) for part in parts]
         left = [each.part for each in files if not each.done]
@@ -215,47 +212,6 @@ def _stamp(path: Path) -> Mapping[str, Any] | list[int] | None:
         return {name: _stamp(path / name) for name in ("data.mdb", "init_net.pb", "predict_net.pb")}
     status = status_of(path)
     return [status.st_size, status.st_mtime_ns]
-
-
-@contextmanager
-def _alone(out: Path) -> Generator[None]:
-    """Let no other process make these results while the block runs.
-
-    Raises:
-        FileError: one does.
-    """
-    path = lock_file(out)
-    with ExitStack() as held:
-        while True:
-            file = held.enter_context(
-                os.fdopen(open_descriptor(path, os.O_RDWR | os.O_CREAT, "lock"), "wb", buffering=0)
-            )
-            _lock(file, out)
-            if _is_at(file, path):
-                break  # else whoever held the lock has removed the file meanwhile
-        try:
-            yield
-        finally:
-            with suppress(OSError):
-                path.unlink()
-
-
-def _lock(file: FileIO, out: Path) -> None:
-    import fcntl
-
-    try:
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise FileError(
-            f"another process predicts into {shown(out)}", hint="wait for it, or name other results with --out"
-        ) from error
-
-
-def _is_at(file: FileIO, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
 
 
 def _remove(folder: Path) -> None:

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tazza.cli.recorded_training import better_of
+from tazza.runtime.files import one_line
 
 Row = Mapping[str, Any]
 
@@ -69,4 +70,4 @@ def _told(values: Row) -> str:
 
 
 def _value(value: Any) -> str:
-    return "default" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    return "default" if value is None else f"{value:g}" if isinstance(value, float) else one_line(value)

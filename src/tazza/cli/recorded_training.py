@@ -143,18 +143,29 @@ def _finite(text: str) -> float:
 
 def _numbers(path: Path) -> dict[str, float]:
     """Return numbers by name; none where there is no file."""
-    found = read_values(path, "file with figures of a training")
-    return {name: float(value) for name, value in found.items() if type(value) in (int, float)}
+    what = "file with figures of a training"
+    found = read_values(path, what)
+    try:
+        return {one_line(name): float(value) for name, value in found.items() if type(value) in (int, float)}
+    except OverflowError as error:
+        raise FormatError(f"{shown(path)} is no {what}: {one_line(error)}") from error
 
 
 def _settings(path: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in read_values(path, "file with the settings of a training").items():
         if isinstance(value, dict):
-            found.update({f"{name}.{inner}": each for inner, each in cast("dict[str, Any]", value).items()})
+            found.update(
+                {one_line(f"{name}.{inner}"): _printable(each) for inner, each in cast("dict[str, Any]", value).items()}
+            )
         else:
-            found[name] = value
+            found[one_line(name)] = _printable(value)
     return found
+
+
+def _printable(value: Any) -> Any:
+    """Return a value as it is, and a text such that it can be printed: half of a pair of UTF-16 as its number."""
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
 def read_values(path: Path, what: str = "file of a training") -> dict[str, Any]:

@@ -12,7 +12,7 @@ from rich.console import Console
 from tazza.cli.console import make_console, print_text
 from tazza.cli.progress import Pace
 from tazza.cli.ranks import PictureJob, build_share, follow_lenet, follows
-from tazza.cli.train_folder import CHECKPOINT, HISTORY, OF_LISTENERS, SETTINGS, check_folder, remove_results
+from tazza.cli.train_folder import CHECKPOINT, HISTORY, OF_LISTENERS, SETTINGS, remove_results, training_folder
 from tazza.cli.train_nets import SOFTMAX, TrainingNets
 from tazza.cli.train_settings import TrainSettings
 from tazza.cli.training_run import TrainingRun
@@ -50,24 +50,24 @@ def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite:
         return
     console = make_console()
     started = time.perf_counter()
-    check_folder(out, RESULTS, resume=resume, overwrite=overwrite)
-    settings = (TrainSettings.read(out / SETTINGS) if resume else TrainSettings()).updated(given)
-    settings.check()
-    data = prepare(settings.data, settings.test_data, out / "data", seed=settings.seed)
-    iterations = settings.iterations_of(data.train.count)
-    goes_on = resume and kind_of(out / CHECKPOINT) is not None
-    nets = build_share(PictureJob.of(settings, data, iterations, out / CHECKPOINT if goes_on else None, trust))
-    if not goes_on:
-        remove_results(out, RESULTS)
-        settings.write(out / SETTINGS)
-    print_text(
-        console,
-        f"data: {data.train.count} images to learn from in {data.train.db_type} '{data.train.path}',"
-        f" {data.test.count} to test on",
-    )
-    run = _Run(console, settings, data, nets, iterations, out)
-    with Trainer(nets.init, nets.train, Workspace(), accuracy=nets.accuracy) as trainer:
-        run.go(trainer, settings, started, resume=goes_on)
+    with training_folder(out, RESULTS, resume=resume, overwrite=overwrite):
+        settings = (TrainSettings.read(out / SETTINGS) if resume else TrainSettings()).updated(given)
+        settings.check()
+        goes_on = resume and kind_of(out / CHECKPOINT) is not None
+        data = prepare(settings.data, settings.test_data, out / "data", seed=settings.seed, going_on=goes_on)
+        iterations = settings.iterations_of(data.train.count)
+        nets = build_share(PictureJob.of(settings, data, iterations, out / CHECKPOINT if goes_on else None, trust))
+        if not goes_on:
+            remove_results(out, RESULTS)
+            settings.write(out / SETTINGS)
+        print_text(
+            console,
+            f"data: {data.train.count} images to learn from in {data.train.db_type} '{data.train.path}',"
+            f" {data.test.count} to test on",
+        )
+        run = _Run(console, settings, data, nets, iterations, out)
+        with Trainer(nets.init, nets.train, Workspace(), accuracy=nets.accuracy) as trainer:
+            run.go(trainer, settings, started, resume=goes_on)
 
 
 class _Run(TrainingRun):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 
 from tazza.errors import ArgumentError, FileError
 from tazza.models.evaluation_files import FILES
 from tazza.models.step_times import TIMES
+from tazza.runtime.alone import LOCK, alone
 from tazza.runtime.files import kind_of, make_folder, shown
 
 CHECKPOINT, SETTINGS, HISTORY = "checkpoint.minidb", "settings.json", "history.csv"
@@ -17,8 +19,35 @@ OF_LISTENERS = (*FILES, TIMES)
 """What listeners of every training leave."""
 
 
+@contextmanager
+def training_folder(out: Path, results: Sequence[str], *, resume: bool, overwrite: bool) -> Generator[None]:
+    """Let no other process train into a folder while the block runs.
+
+    Arguments are those of `check_folder`.
+
+    Raises:
+        ArgumentError: both are asked for.
+        FileError: it cannot be written, holds a training, or none, or another process trains there.
+    """
+    if resume and overwrite:
+        raise ArgumentError("--resume goes on with a training and --overwrite replaces it", hint="pass one")
+    make_writable(out)
+    with alone_in(out):
+        check_folder(out, results, resume=resume, overwrite=overwrite)
+        yield
+
+
+def alone_in(out: Path) -> AbstractContextManager[None]:
+    """Return a block in which no other process trains into a folder.
+
+    Raises:
+        FileError: when it is entered, and one does.
+    """
+    return alone(out / LOCK, f"trains into {shown(out)}", "wait for it, or name another folder with --out")
+
+
 def check_folder(out: Path, results: Sequence[str], *, resume: bool, overwrite: bool) -> None:
-    """Make the folder, and look whether it can take what is asked for; nothing in it is changed.
+    """Look whether a folder can take what is asked for; nothing in it is changed.
 
     Args:
         out: the folder.
@@ -27,12 +56,8 @@ def check_folder(out: Path, results: Sequence[str], *, resume: bool, overwrite: 
         overwrite: replace one.
 
     Raises:
-        ArgumentError: both are asked for.
-        FileError: it cannot be written, or holds a training, or none.
+        FileError: it holds a training, or none.
     """
-    if resume and overwrite:
-        raise ArgumentError("--resume goes on with a training and --overwrite replaces it", hint="pass one")
-    make_writable(out)
     there = [name for name in results if kind_of(out / name) is not None]
     if resume and CHECKPOINT not in there and (there or kind_of(out / SETTINGS) is None):
         raise FileError(f"'{out}' has no checkpoint to go on from", hint="leave --resume out, or name another --out")

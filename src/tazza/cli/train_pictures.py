@@ -17,9 +17,10 @@ from tazza.cli.train_folder import (
     HISTORY,
     OF_LISTENERS,
     SETTINGS,
-    check_folder,
+    alone_in,
     make_writable,
     remove_results,
+    training_folder,
 )
 from tazza.cli.train_settings import StoredSettings
 from tazza.cli.train_task import options_of
@@ -166,20 +167,22 @@ def train_pictures(net: str | None, given: Mapping[str, Any], out: Path, *, resu
         KeyboardInterrupt: it was interrupted.
     """
     console, started = make_console(), time.perf_counter()
-    check_folder(out, RESULTS, resume=resume, overwrite=overwrite)
-    settings = (PictureSettings.read(out / SETTINGS) if resume else PictureSettings()).updated(given)
-    settings = replace(settings, net=settings.net if net is None else net)
-    options, source = settings.options(), _source(console, settings)
-    goes_on = resume and kind_of(out / CHECKPOINT) is not None
-    with Counted(console, "pictures", None) as told:
-        training = PictureTraining(str(settings.net), source, out, options, lambda done, _: told(done))
-    with training:
-        if not goes_on:
-            remove_results(out, RESULTS)
-            settings.write(out / SETTINGS)
-        _tell(console, training)
-        run = _Run(console, settings, training, out)
-        run.go(training.trainer, settings, started, resume=goes_on)
+    with training_folder(out, RESULTS, resume=resume, overwrite=overwrite):
+        settings = (PictureSettings.read(out / SETTINGS) if resume else PictureSettings()).updated(given)
+        settings = replace(settings, net=settings.net if net is None else net)
+        options, source = settings.options(), _source(console, settings)
+        goes_on = resume and kind_of(out / CHECKPOINT) is not None
+        with Counted(console, "pictures", None) as told:
+            training = PictureTraining(
+                str(settings.net), source, out, options, lambda done, _: told(done), going_on=goes_on
+            )
+        with training:
+            if not goes_on:
+                remove_results(out, RESULTS)
+                settings.write(out / SETTINGS)
+            _tell(console, training)
+            run = _Run(console, settings, training, out)
+            run.go(training.trainer, settings, started, resume=goes_on)
 
 
 def show_rates(net: str, given: Mapping[str, Any], out: Path) -> None:
@@ -191,11 +194,14 @@ def show_rates(net: str, given: Mapping[str, Any], out: Path) -> None:
     console = make_console()
     make_writable(out)
     settings = replace(PictureSettings().updated(given), net=net)
-    with Counted(console, "pictures", None) as told:
-        found = find_rate(net, _source(console, settings), out, settings.options(), progress=lambda done, _: told(done))
-    found.write(out / RATES)
-    with left_out(console, "picture"):
-        found.draw(out / RATES_PICTURE)
+    with alone_in(out):
+        with Counted(console, "pictures", None) as told:
+            found = find_rate(
+                net, _source(console, settings), out, settings.options(), progress=lambda done, _: told(done)
+            )
+        found.write(out / RATES)
+        with left_out(console, "picture"):
+            found.draw(out / RATES_PICTURE)
     lowest = min(range(len(found.means)), key=lambda at: found.means[at])
     print_text(
         console,

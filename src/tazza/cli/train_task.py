@@ -17,7 +17,7 @@ from rich.console import Console
 from tazza.cli.console import make_console
 from tazza.cli.progress import Pace
 from tazza.cli.ranks import TaskJob, follow_task, follows, share_task
-from tazza.cli.train_folder import CHECKPOINT, HISTORY, OF_LISTENERS, SETTINGS, check_folder, remove_results
+from tazza.cli.train_folder import CHECKPOINT, HISTORY, OF_LISTENERS, SETTINGS, remove_results, training_folder
 from tazza.cli.train_settings import StoredSettings
 from tazza.cli.training_run import TrainingRun
 from tazza.errors import ArgumentError, FileError
@@ -149,23 +149,23 @@ def train_task(program: Path, given: Mapping[str, Any], out: Path, *, resume: bo
         follow_task(program)
         return
     started = time.perf_counter()
-    check_folder(out, RESULTS, resume=resume, overwrite=overwrite)
-    before = TaskSettings.read(out / SETTINGS) if resume else TaskSettings()
-    settings = before.updated(given)
-    task = task_of(program, settings.options)
-    if settings.net_type is not None:
-        NETS[settings.net_type]
-    iterations = task.steps() if settings.iterations is None else settings.iterations
-    goes_on = resume and kind_of(out / CHECKPOINT) is not None
-    job = TaskJob.of(settings, iterations, out / CHECKPOINT if goes_on else None)
-    if not goes_on:
-        remove_results(out, RESULTS)
-        settings.write(out / SETTINGS)
-    with Learning(
-        share_task(task, job), seed=settings.seed, net_type=settings.net_type, workers=settings.workers
-    ) as learning:
-        run = _Run(make_console(), program, learning, settings, iterations, out)
-        run.go(learning.trainer, settings, started, resume=goes_on)
+    with training_folder(out, RESULTS, resume=resume, overwrite=overwrite):
+        before = TaskSettings.read(out / SETTINGS) if resume else TaskSettings()
+        settings = before.updated(given)
+        task = task_of(program, settings.options)
+        if settings.net_type is not None:
+            NETS[settings.net_type]
+        iterations = task.steps() if settings.iterations is None else settings.iterations
+        goes_on = resume and kind_of(out / CHECKPOINT) is not None
+        job = TaskJob.of(settings, iterations, out / CHECKPOINT if goes_on else None)
+        if not goes_on:
+            remove_results(out, RESULTS)
+            settings.write(out / SETTINGS)
+        with Learning(
+            share_task(task, job), seed=settings.seed, net_type=settings.net_type, workers=settings.workers
+        ) as learning:
+            run = _Run(make_console(), program, learning, settings, iterations, out)
+            run.go(learning.trainer, settings, started, resume=goes_on)
 
 
 class _Run(TrainingRun):

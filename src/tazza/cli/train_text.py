@@ -15,7 +15,7 @@ from rich.console import Console
 
 from tazza.cli.console import make_console, print_text
 from tazza.cli.progress import Pace
-from tazza.cli.train_folder import CHECKPOINT, HISTORY, OF_LISTENERS, SETTINGS, check_folder, remove_results
+from tazza.cli.train_folder import CHECKPOINT, HISTORY, OF_LISTENERS, SETTINGS, remove_results, training_folder
 from tazza.cli.train_settings import StoredSettings
 from tazza.cli.training_run import TrainingRun
 from tazza.db.text import CharacterText, read_characters
@@ -151,24 +151,25 @@ def train_char_lstm(given: Mapping[str, Any], out: Path, *, resume: bool, overwr
     """
     console = make_console()
     started = time.perf_counter()
-    check_folder(out, RESULTS, resume=resume, overwrite=overwrite)
-    settings = (TextSettings.read(out / SETTINGS) if resume else TextSettings()).updated(given)
-    settings.check()
-    text = read_characters(Path(settings.data))
-    windows = Windows(text.train, settings.batch_size, settings.steps, settings.seed)
-    iterations = settings.iterations_of(windows)
-    nets = build(settings, text, iterations)
-    goes_on = resume and kind_of(out / CHECKPOINT) is not None
-    if not goes_on:
-        remove_results(out, RESULTS)
-        settings.write(out / SETTINGS)
-    learned, held = len(text.train), len(text.test)
-    print_text(
-        console, f"text: {learned} characters to learn from, the last {held} to test on, {len(text.alphabet)} different"
-    )
-    run = _Run(console, settings, text, windows, nets, iterations, out)
-    with Trainer(nets.model.init_net.proto, nets.model.net.proto, Workspace(), accuracy=None) as trainer:
-        run.go(trainer, settings, started, resume=goes_on)
+    with training_folder(out, RESULTS, resume=resume, overwrite=overwrite):
+        settings = (TextSettings.read(out / SETTINGS) if resume else TextSettings()).updated(given)
+        settings.check()
+        text = read_characters(Path(settings.data))
+        windows = Windows(text.train, settings.batch_size, settings.steps, settings.seed)
+        iterations = settings.iterations_of(windows)
+        nets = build(settings, text, iterations)
+        goes_on = resume and kind_of(out / CHECKPOINT) is not None
+        if not goes_on:
+            remove_results(out, RESULTS)
+            settings.write(out / SETTINGS)
+        learned, held = len(text.train), len(text.test)
+        print_text(
+            console,
+            f"text: {learned} characters to learn from, the last {held} to test on, {len(text.alphabet)} different",
+        )
+        run = _Run(console, settings, text, windows, nets, iterations, out)
+        with Trainer(nets.model.init_net.proto, nets.model.net.proto, Workspace(), accuracy=None) as trainer:
+            run.go(trainer, settings, started, resume=goes_on)
 
 
 class _Run(TrainingRun):

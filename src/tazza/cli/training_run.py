@@ -93,6 +93,11 @@ class TrainingRun:
         """Print a line."""
         print_text(self._console, text)
 
+    def say_written(self) -> None:
+        """Print the names of what lies in the folder."""
+        names = [name for name in names_in(self.out) if not name.startswith(".")]
+        self.say(f"written to '{self.out}': {', '.join(names)}")
+
     def note_test(self, trainer: Trainer, figures: Mapping[str, float]) -> None:
         """Keep what a test gave, the most telling figure first, and tell it to all who listen."""
         self.history.tests[trainer.iteration] = next(iter(figures.values()))
@@ -127,7 +132,7 @@ class TrainingRun:
                 for listener in self._listeners:
                     with self.left_out("pictures"):
                         listener.finished(trainer, evaluation)
-                self.say(f"written to '{self.out}': {', '.join(names_in(self.out))}")
+                self.say_written()
                 self._remark()
             except KeyboardInterrupt:
                 self._leave(trainer, whole=not interruption.within)

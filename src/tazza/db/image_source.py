@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import Path
@@ -28,9 +28,9 @@ from tazza.db.images import (
     IDX_KINDS,
     LabelledImages,
     Progress,
+    both_parts,
     count_records,
     find_idx,
-    held_back,
     load_digits,
     load_idx,
     no_progress,
@@ -41,12 +41,15 @@ from tazza.db.place import LMDB_DATA
 from tazza.errors import ArgumentError, DBError, FileError, FormatError
 from tazza.proto import TensorProtos
 from tazza.proto.message import parse
-from tazza.runtime.files import kind_of, make_folder, read_text, resolved, shown, status_of, write_bytes_atomically
+from tazza.runtime.alone import LOCK, alone
+from tazza.runtime.files import kind_of, names_in, read_text, resolved, shown, status_of, write_bytes_atomically
 
 DIGITS = "digits"
 TEST_SHARE = 0.2
 WRITTEN_TYPE = "lmdb"
 MANIFEST = "made_from.json"
+UNFINISHED = ".unfinished"
+"""Folder of databases that are being written."""
 LMDB_FILES = (LMDB_DATA, "lock.mdb")
 
 
@@ -83,7 +86,13 @@ def database_type(path: Path) -> str | None:
 
 
 def prepare(
-    data: str, test_data: str | None, folder: Path, *, seed: int, progress: Progress = no_progress
+    data: str,
+    test_data: str | None,
+    folder: Path,
+    *,
+    seed: int,
+    going_on: bool = False,
+    progress: Progress = no_progress,
 ) -> TrainAndTest:
     """Find, or make in `folder`, the databases to train and to test on.
 
@@ -93,19 +102,20 @@ def prepare(
             label is held back from digits and databases; an IDX folder brings its own test images.
         folder: where databases are written; made when missing.
         seed: of the choice what is held back, and of the order.
+        going_on: a training goes on, whose databases were made from the same.
         progress: is told of the records that are written.
 
     Raises:
         FileError, DBError, FormatError: `data` is missing, is nothing of the kind, or is broken.
-        ArgumentError: `test_data` beside data that brings its own.
+        ArgumentError: `test_data` beside data that brings its own; `going_on` with other data than before.
     """
+    making = _Making(folder, going_on, progress)
     if data == DIGITS:
         _refuse_test_data(data, test_data)
         return _written(
-            folder,
+            making,
             {"data": DIGITS, "share": TEST_SHARE, "frame": DIGIT_FRAME, "seed": seed},
             lambda: _digits(seed),
-            progress,
             origin=DIGITS,
         )
     path = Path(data)
@@ -116,11 +126,11 @@ def prepare(
     ):
         _refuse_test_data(data, test_data)
         made_from = {"data": str(resolved(path)), "stamp": _stamp(path)}
-        return _written(folder, made_from, lambda: _idx(path), progress, origin=shown(data))
+        return _written(making, made_from, lambda: _idx(path), origin=shown(data))
     train = _existing(path)
     if test_data is not None:
         return TrainAndTest(train, _existing(Path(test_data)))
-    return _divided(train, folder, seed, progress)
+    return _divided(train, making, seed)
 
 
 def _refuse_test_data(data: str, test_data: str | None) -> None:
@@ -137,7 +147,7 @@ def _idx(path: Path) -> tuple[LabelledImages, LabelledImages]:
 
 def _digits(seed: int) -> tuple[LabelledImages, LabelledImages]:
     digits = load_digits()
-    train, test = held_back(digits.labels, TEST_SHARE, seed)
+    train, test = both_parts(digits.labels, TEST_SHARE, seed)
     return digits.take(train), digits.take(test)
 
 
@@ -180,36 +190,44 @@ def first_image_dims(images: ImageDB) -> tuple[int, ...]:
 # -- databases that are written here -----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _Making:
+    """Where databases are made, whether a training goes on with them, and who is told of records."""
+
+    folder: Path
+    going_on: bool
+    progress: Progress
+
+
 def _written(
-    folder: Path,
+    making: _Making,
     made_from: Mapping[str, object],
     load: Callable[[], tuple[LabelledImages, LabelledImages]],
-    progress: Progress,
     *,
     origin: str,
 ) -> TrainAndTest:
     def write(train: Path, test: Path) -> None:
         train_images, test_images = load()
-        total = len(train_images) + len(test_images)
+        total, progress = len(train_images) + len(test_images), making.progress
         write_image_records(WRITTEN_TYPE, train, train_images, lambda done, _: progress(done, total))
         write_image_records(WRITTEN_TYPE, test, test_images, lambda done, _: progress(len(train_images) + done, total))
 
-    return databases_once(folder, made_from, write, origin)
+    return databases_once(making.folder, made_from, write, origin, going_on=making.going_on)
 
 
-def _divided(whole: ImageDB, folder: Path, seed: int, progress: Progress) -> TrainAndTest:
+def _divided(whole: ImageDB, making: _Making, seed: int) -> TrainAndTest:
     made_from = {"data": str(resolved(whole.path)), "records": whole.count, "share": TEST_SHARE, "seed": seed}
 
     def write(train: Path, test: Path) -> None:
         labels = _labels(whole)
-        _, positions = held_back(labels, TEST_SHARE, seed)
+        _, positions = both_parts(labels, TEST_SHARE, seed)
         is_test = np.zeros(whole.count, bool)
         is_test[positions] = True
         count = len(positions)
-        write_records(WRITTEN_TYPE, train, _some(whole, ~is_test), whole.count - count, progress)
-        write_records(WRITTEN_TYPE, test, _some(whole, is_test), count, progress)
+        write_records(WRITTEN_TYPE, train, _some(whole, ~is_test), whole.count - count, making.progress)
+        write_records(WRITTEN_TYPE, test, _some(whole, is_test), count, making.progress)
 
-    return databases_once(folder, made_from, write, str(whole))
+    return databases_once(making.folder, made_from, write, str(whole), going_on=making.going_on)
 
 
 def _labels(whole: ImageDB) -> NDArray[np.int64]:
@@ -238,34 +256,82 @@ def _some(whole: ImageDB, wanted: NDArray[np.bool_]) -> Iterator[bytes]:
 
 
 def databases_once(
-    folder: Path, made_from: Mapping[str, object], write: Callable[[Path, Path], None], origin: str
+    folder: Path,
+    made_from: Mapping[str, object],
+    write: Callable[[Path, Path], None],
+    origin: str,
+    *,
+    going_on: bool = False,
 ) -> TrainAndTest:
     """Let `write(train, test)` make both databases in a folder, unless they are there and were made from the same.
+
+    They are written beside what is there, and take its place when both are whole.
 
     Args:
         folder: where; made when missing.
         made_from: what they follow from, for a file of JSON beside them.
         write: makes both, of the type `WRITTEN_TYPE`.
         origin: what messages call them.
+        going_on: a training goes on with those that are there: no others may take their place.
 
     Raises:
-        FileError, DBError: they cannot be written; whatever `write` raises.
+        ArgumentError: `going_on`, and what is there was made from something else.
+        FileError, DBError: they cannot be written, or another process does; whatever `write` raises.
     """
-    train, test, manifest = folder / "train.lmdb", folder / "test.lmdb", folder / MANIFEST
+    manifest = folder / MANIFEST
+    places = [folder / "train.lmdb", folder / "test.lmdb"]
     text = json.dumps(made_from, indent=1, sort_keys=True) + "\n"
-    if not (_says(manifest, text) and kind_of(train) == kind_of(test) == "folder"):
-        make_folder(folder)
-        try:
-            manifest.unlink(missing_ok=True)
-            for path in (train, test):
-                _remove_lmdb(path)
-        except OSError as error:
-            raise FileError(
-                f"cannot write into '{folder}': {error.strerror}", hint="check the permissions, or name another folder"
-            ) from error
-        write(train, test)
-        write_bytes_atomically(manifest, text.encode())
-    return TrainAndTest(*(replace(_existing(path), origin=origin) for path in (train, test)))
+    same = _says(manifest, text)
+    if going_on and kind_of(manifest) is not None and not same:
+        raise ArgumentError(
+            f"{origin}: pictures, or how they are chosen and made ready, changed since the training began; what was"
+            " learned from already would be tested on",
+            hint="go on with the pictures and options of then; --overwrite begins anew",
+        )
+    if not (same and all(kind_of(path) == "folder" for path in places)):
+        with alone(folder / LOCK, f"writes databases into {shown(folder)}", "wait for it, or name another folder"):
+            _replace(folder, places, write)
+            write_bytes_atomically(manifest, text.encode())
+    return TrainAndTest(*(replace(_existing(path), origin=origin) for path in places))
+
+
+def _replace(folder: Path, places: Sequence[Path], write: Callable[[Path, Path], None]) -> None:
+    """Write both databases into a folder of their own, and move them to their places; no manifest is left."""
+    made = folder / UNFINISHED
+    new = [made / path.name for path in places]
+    with _replacing(folder):
+        _remove_unfinished(made)
+        made.mkdir()
+    try:
+        write(*new)
+        for path in new:
+            _existing(path)
+        with _replacing(folder):
+            (folder / MANIFEST).unlink(missing_ok=True)
+            for path, place in zip(new, places, strict=True):
+                _remove_lmdb(place)
+                path.rename(place)
+    finally:
+        with _replacing(folder):
+            _remove_unfinished(made)
+
+
+@contextmanager
+def _replacing(folder: Path) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise FileError(
+            f"cannot write into '{folder}': {error.strerror}", hint="check the permissions, or name another folder"
+        ) from error
+
+
+def _remove_unfinished(made: Path) -> None:
+    """Remove what was not moved to its place, of this process or one that was killed."""
+    if kind_of(made) is not None:
+        for name in names_in(made):
+            _remove_lmdb(made / name)
+        made.rmdir()
 
 
 def _says(manifest: Path, text: str) -> bool:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tazza.db.base import Mode, open_db
 from tazza.db.idx import read_idx_images, read_idx_labels
-from tazza.errors import FileError, FormatError, ShapeError, UnavailableError
+from tazza.errors import ArgumentError, FileError, FormatError, ShapeError, UnavailableError
 from tazza.proto import TensorProto, TensorProtos
 from tazza.runtime.files import kind_of
 
@@ -80,6 +80,23 @@ def held_back(labels: NDArray[Any], share: float, seed: int) -> tuple[NDArray[np
         test.append(of_label[:count])
         train.append(of_label[count:])
     return random.permutation(np.concatenate(train)), random.permutation(np.concatenate(test))
+
+
+def both_parts(labels: NDArray[Any], share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return what `held_back` does, where there is something to train on and something to test on.
+
+    Raises:
+        ArgumentError: every label has so few images that all of them go to one of the two.
+    """
+    parts = held_back(labels, share, seed)
+    for part, wanted in zip(parts, ("is left to learn from", "is held back to test on"), strict=True):
+        if not len(part):
+            raise ArgumentError(
+                f"none of {len(labels)} pictures {wanted}: a share of {share:g} is held back of each class, and the"
+                f" largest has {np.unique_counts(labels).counts.max()}",
+                hint="have more pictures of each class, hold back another share, or name pictures to test on",
+            )
+    return parts
 
 
 # -- where they come from ----------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
 """Formats of pictures, as Pillow calls them."""
+BYTE_MAX = 255
 PIXELS_MAX = 2**26
 """Most pixels of a picture: 8192 x 8192."""
 PIXELS_FREE = 2**22
@@ -42,7 +43,7 @@ def decode_picture(file: BinaryIO, nbytes: int, what: str, *, colors: int) -> Im
     try:
         with Image.open(file, formats=FORMATS) as image:
             _check_pixels(image.width * image.height, nbytes, what)
-            plain = _high_bytes(image) if image.mode.startswith("I") else image
+            plain = _plain(image, what)
             return plain.convert("RGB" if colors == 3 else "L")
     except TazzaError:
         raise
@@ -52,6 +53,31 @@ def decode_picture(file: BinaryIO, nbytes: int, what: str, *, colors: int) -> Im
     except Exception as error:  # decoders of pictures raise whatever comes up in damaged ones
         hint = f"formats that are read: {', '.join(FORMATS)}"
         raise FormatError(f"{what} is no image that can be read: {one_line(error)}", hint=hint) from error
+
+
+def _plain(image: Image, what: str) -> Image:
+    """Return what Pillow converts rightly by itself."""
+    if image.mode == "F":
+        return _bytes_of_floats(image, what)
+    return _high_bytes(image) if image.mode.startswith("I") else image
+
+
+def _bytes_of_floats(image: Image, what: str) -> Image:
+    """Return grey levels in 0 ... 1, or in 0 ... 255, as bytes; Pillow's own conversion takes the former for black.
+
+    Raises:
+        FormatError: they are in neither.
+    """
+    from PIL.Image import fromarray
+
+    levels = np.asarray(image)
+    most = levels.max()
+    if not (levels.min() >= 0 and most <= BYTE_MAX):
+        raise FormatError(
+            f"{what} holds grey levels with a point from {levels.min():g} to {most:g}",
+            hint="scale them to 0 ... 1, or to 0 ... 255",
+        )
+    return fromarray(np.rint(levels if most > 1 else levels * BYTE_MAX).astype(np.uint8))
 
 
 def _high_bytes(image: Image) -> Image:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError
+from tazza.fitting.option import check_types
 from tazza.images.preprocessing import BYTE_MAX, Bytes, as_image
 
 DEGREES_MAX = 180.0
@@ -33,7 +34,7 @@ class Augmentation:
         light: factors of brightness are in 1 - light ... 1 + light.
 
     Raises:
-        ArgumentError: a number is out of its range.
+        ArgumentError: a value is of another kind, or out of its range.
 
     >>> pixels = np.arange(8, dtype=np.uint8).reshape(1, 2, 4, 1)
     >>> Augmentation(shift=1)(pixels, np.random.default_rng(4))[0, ..., 0]
@@ -48,6 +49,7 @@ class Augmentation:
     light: float = 0.0
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.shift < 0:
             raise ArgumentError(f"shift = {self.shift}", hint="pixels, 0 or more")
         for name in ("zoom", "light"):
@@ -56,8 +58,24 @@ class Augmentation:
         if not 0 <= self.rotate <= DEGREES_MAX:
             raise ArgumentError(f"rotate = {self.rotate}", hint=f"degrees, from 0 to {DEGREES_MAX:g}")
 
+    def check(self, size: tuple[int, int]) -> None:
+        """Check that pictures of such a height and width stay in sight.
+
+        Raises:
+            ArgumentError: they would be shifted by their whole height or width.
+        """
+        if self.shift and self.shift >= min(size):
+            raise ArgumentError(
+                f"shift = {self.shift} of pictures of {size[1]}x{size[0]} pixels", hint="less than height and width"
+            )
+
     def __call__(self, pixels: Bytes, random: np.random.Generator) -> Bytes:
-        """Return pictures (N, H, W, C) that were changed by chance; those that came are left alone."""
+        """Return pictures (N, H, W, C) that were changed by chance; those that came are left alone.
+
+        Raises:
+            ArgumentError: see `check`.
+        """
+        self.check((pixels.shape[1], pixels.shape[2]))
         made = pixels
         if self.zoom or self.rotate:
             turns = random.uniform(-self.rotate, self.rotate, len(made))

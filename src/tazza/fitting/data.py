@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tazza.db.image_source import TEST_SHARE, WRITTEN_TYPE, ImageDB, TrainAndTest, databases_once
-from tazza.db.images import Progress, held_back, no_progress, write_records
+from tazza.db.images import Progress, both_parts, no_progress, write_records
 from tazza.errors import ArgumentError, FileError, FormatError, ShapeError, TazzaError
 from tazza.fitting.records import PictureRecords, picture_record
 from tazza.fitting.source import Half, Places, Source
@@ -92,6 +92,7 @@ def prepare_pictures(
     seed: int,
     test_share: float = TEST_SHARE,
     measured: bool = True,
+    going_on: bool = False,
     progress: Progress = no_progress,
 ) -> PictureData:
     """Decode pictures into the databases of a folder, unless they lie there from before.
@@ -105,10 +106,12 @@ def prepare_pictures(
         seed: of what is held back for tests, where the source has none.
         test_share: how much is, of every class.
         measured: mean and deviation become those of the pictures to learn from.
+        going_on: a training goes on, see `databases_once`.
         progress: is told of the pictures that are decoded.
 
     Raises:
-        ArgumentError: `prepare` has no size, or makes something else than planes of bytes or numbers of one size.
+        ArgumentError: `prepare` has no size, or makes something else than planes of bytes or numbers of one size; there
+            are so few pictures that none is held back; `going_on` with other pictures than before.
         FileError, DBError: the folder cannot be written.
         FormatError: no picture is left to learn from, or to be tested on.
     """
@@ -116,7 +119,7 @@ def prepare_pictures(
     train, test = source.train, source.test
     parts = (np.arange(len(train.labels)), np.arange(0 if test is None else len(test.labels)))
     if test is None:
-        learned, tested = held_back(train.labels, test_share, seed)
+        learned, tested = both_parts(train.labels, test_share, seed)
         parts, test = (np.sort(learned), np.sort(tested)), train
     placing = replace(prepare, mean=(0.0,), std=(1.0,), scale=1.0)
     made_from = {"data": source.stamp, "seed": seed, "share": test_share, "pictures": asdict(placing)}
@@ -131,7 +134,7 @@ def prepare_pictures(
             done += len(places)
 
     try:
-        found = databases_once(folder, made_from, write, source.origin)
+        found = databases_once(folder, made_from, write, source.origin, going_on=going_on)
     except TazzaError as error:
         if skipped:
             raise FormatError(

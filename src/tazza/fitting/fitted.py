@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError
 from tazza.fitting.augmentation import Augmentation
+from tazza.fitting.option import is_whole
 from tazza.fitting.solver import Solver
 from tazza.fitting.source import ArraysGiven, find_source
 from tazza.fitting.training import BEST, FitOptions, PictureTraining, best_test, waited_since_best
@@ -25,8 +26,8 @@ from tazza.models.listener import TrainingListener
 from tazza.models.training import TrainingStep
 from tazza.models.zoo.classifier import SOFTMAX
 from tazza.registry import Registry
+from tazza.runtime.alone import LOCK, alone
 from tazza.runtime.closing import Closing
-from tazza.runtime.files import make_folder
 from tazza.workspace import Workspace
 
 SOLVER_FIELDS = {"solver": "name", "learning_rate": "learning_rate", "policy": "policy"}
@@ -133,7 +134,7 @@ def fit(
     (1.0, ['0', '1'])
     """
     chosen = fit_options(options)
-    if patience is not None and patience < 1:
+    if patience is not None and not (is_whole(patience) and patience >= 1):
         raise ArgumentError(f"patience = {patience}", hint="1 or more tests")
     source = find_source(data, test_data)
     with ExitStack() as held:
@@ -142,7 +143,8 @@ def fit(
             folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="tazza-fit-")))
         else:
             folder = Path(out)
-            make_folder(folder)
+            hint = "wait for it, or name another folder with out="
+            held.enter_context(alone(folder / LOCK, f"trains into {shown(folder)}", hint))
         training = held.enter_context(PictureTraining(net, source, folder, chosen))
         loop = _Loop(training, told, patience)
         loop.run()

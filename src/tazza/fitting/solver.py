@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from tazza.errors import ArgumentError
+from tazza.fitting.option import check_types, is_number
 from tazza.models.model import Model
 from tazza.models.optimizer import OPTIMIZERS, OPTIONS
+from tazza.operator.argument import ArgSpec
 from tazza.ops.optimizer.learning_rate import LEARNING_RATE, POLICIES
+from tazza.runtime.files import one_line
 
 SHARED = {"momentum": 0.9, "weight_decay": 5e-4}
 """Options of optimizers, and what they are where nobody says; those that an optimizer does not have are left out."""
@@ -80,12 +83,21 @@ class Solver:
         learning_rate: what the policy starts from, above 0.
         policy: see the operator LearningRate.
         options: of the optimizer and arguments of the policy, by name.
+
+    Raises:
+        ArgumentError: a value is of another kind.
     """
 
     name: str = "sgd"
     learning_rate: float | None = None
     policy: str = "poly"
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        for name, value in self.options.items():
+            if not _is_value(name, value):
+                raise ArgumentError(f"{name} = {one_line(repr(value))}", hint="a finite number, or true or false")
 
     def rate(self) -> float:
         """Return what the policy starts from.
@@ -123,6 +135,21 @@ class Solver:
         optimizer(model, self.rate(), policy=self.policy, **chosen, **(usual | of_policy))
 
 
+def _is_value(name: str, value: object) -> bool:
+    """Whether a value may be that of an option: a number, numbers in a row, or the text that an argument is."""
+    known = _known(name)
+    if isinstance(value, str):
+        return known is not None and known.type is str
+    if isinstance(value, list | tuple):
+        return all(is_number(each) for each in cast("Sequence[object]", value))
+    return value is None or isinstance(value, bool) or is_number(value)
+
+
+def _known(name: str) -> ArgSpec | None:
+    part = _PART.fullmatch(name)
+    return LEARNING_RATE.args.get(name if part is None else part[1])
+
+
 def _is_argument(name: str) -> bool:
     part = _PART.fullmatch(name)
     return name in LEARNING_RATE.args or (part is not None and (part[1] in LEARNING_RATE.args or part[1] == "lr_scale"))
@@ -130,6 +157,5 @@ def _is_argument(name: str) -> bool:
 
 def _typed(name: str, value: Any) -> Any:
     """Return a number in the type of the argument that it is for: whether it has a point matters to operators."""
-    part = _PART.fullmatch(name)
-    known = LEARNING_RATE.args.get(name if part is None else part[1])
+    known = _known(name)
     return float(value) if known is not None and known.type is float else value

@@ -96,9 +96,16 @@ def find_source(data: str | os.PathLike[str] | ArraysGiven, test_data: str | os.
 
     Raises:
         FileError, DBError, FormatError, ShapeError: there is nothing of the kind, or it is broken.
-        ArgumentError: `test_data` beside data that bring their own; classes there that are not in `data`.
+        ArgumentError: `data` are neither a path nor arrays; `test_data` beside data that bring their own; classes there
+            that are not in `data`; more classes than pictures to learn from.
     """
     found = _of_arrays(data) if isinstance(data, tuple) else _of_path(data)
+    if len(found.names) > len(found.train.labels):
+        raise ArgumentError(
+            f"{found.origin} has {len(found.names)} classes, up to {found.names[-1]!r}, and {len(found.train.labels)}"
+            " pictures to learn from",
+            hint="classes are counted from 0, without gaps: number them anew",
+        )
     if test_data is None:
         return found
     if found.test is not None:
@@ -111,6 +118,8 @@ def find_source(data: str | os.PathLike[str] | ArraysGiven, test_data: str | os.
 
 
 def _of_path(data: str | os.PathLike[str]) -> Source:
+    if not isinstance(data, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance] -- users pass anything
+        raise ArgumentError(f"{type(data).__name__} is no data", hint="pass a path, or (pictures, labels)")
     if data == DIGITS:
         digits = _half(load_digits(), DIGITS)
         return Source(DIGITS, _numbers(digits.labels), digits, None, DIGITS)
@@ -135,12 +144,12 @@ def is_picture_folder(path: Path) -> bool:
         return False
     if any(find_idx(path, split, kind) for split in ("train", "test") for kind in IDX_KINDS):
         return False
-    return any(next(image_files(path / name), None) is not None for name in _folders(path))
+    return any(_has_pictures(path / name) for name in _folders(path))
 
 
 def _of_folder(path: Path) -> Source:
     within = {name.lower(): path / name for name in _folders(path)}
-    train = next((within[name] for name in TRAIN_FOLDERS if name in within), None)
+    train = next((within[name] for name in TRAIN_FOLDERS if name in within and _is_split(within[name])), None)
     test = next((within[name] for name in TEST_FOLDERS if name in within), None)
     if train is None:
         train, test = path, None
@@ -159,6 +168,18 @@ def _of_folder(path: Path) -> Source:
     halves = [None if table is None else _half_of_files(table) for table in (classes, tested)]
     assert halves[0] is not None, "there are classes"
     return Source(shown(path), tuple(map(one_line, classes)), halves[0], halves[1], _stamp(path, files))
+
+
+def _is_split(path: Path) -> bool:
+    """Whether a folder called as one to learn from is that, and no class of this name beside other classes."""
+    splits = (*TRAIN_FOLDERS, *TEST_FOLDERS)
+    if any(_has_pictures(path / name) for name in _folders(path)):
+        return True
+    return not any(_has_pictures(path.parent / name) for name in _folders(path.parent) if name.lower() not in splits)
+
+
+def _has_pictures(folder: Path) -> bool:
+    return next(image_files(folder), None) is not None
 
 
 def _folders(path: Path) -> list[str]:
@@ -205,16 +226,28 @@ def _stamp(root: Path, files: Sequence[Path]) -> object:
 
 
 def _of_arrays(given: ArraysGiven) -> Source:
-    pairs = cast("list[tuple[Any, Any]]", list(given) if isinstance(given[0], tuple | list) else [given])
-    if not 1 <= len(pairs) <= 2 or any(len(pair) != 2 for pair in pairs):
+    parts = cast("list[Any]", list(given) if given and isinstance(given[0], tuple | list) else [given])
+    if not 1 <= len(parts) <= 2 or any(not _is_pair(pair) for pair in parts):
         raise ArgumentError("arrays come as (pictures, labels), or as two of these", hint="the second is tested on")
-    halves = [_half_of_arrays(np.asarray(images), np.asarray(labels), "the arrays") for images, labels in pairs]
+    pairs = [tuple(map(_array, pair)) for pair in parts]
+    halves = [_half_of_arrays(images, labels, "the arrays") for images, labels in pairs]
     told = hashlib.sha256()
     for pair in pairs:
-        for array in map(np.asarray, pair):
+        for array in pair:
             told.update(repr((array.shape, array.dtype)).encode() + np.ascontiguousarray(array).tobytes())
     names = _numbers(*(half.labels for half in halves))
     return Source("arrays", names, halves[0], halves[1] if len(halves) == 2 else None, told.hexdigest())
+
+
+def _is_pair(given: object) -> bool:
+    return isinstance(given, tuple | list) and len(cast("Sequence[object]", given)) == 2
+
+
+def _array(values: object) -> NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ArgumentError(f"{type(values).__name__} is no array: {one_line(error)}") from error
 
 
 def _of_npz(path: Path) -> Source:
@@ -222,13 +255,7 @@ def _of_npz(path: Path) -> Source:
         try:
             _check_room(file, path)
             with np.load(file, allow_pickle=False) as arrays:
-                found = {
-                    half: next(
-                        ((arrays[image], arrays[label]) for image, label in names if {image, label} <= set(arrays)),
-                        None,
-                    )
-                    for half, names in ARRAY_NAMES.items()
-                }
+                found = {half: _named(arrays, names) for half, names in ARRAY_NAMES.items()}
         except TazzaError:
             raise
         except Exception as error:  # an archive is read by several parsers, which raise whatever comes up
@@ -242,6 +269,25 @@ def _of_npz(path: Path) -> Source:
     test = None if found["test"] is None else _half_of_arrays(*found["test"], shown(path))
     labels = [half.labels for half in (train, test) if half is not None]
     return Source(shown(path), _numbers(*labels), train, test, _stamp(path, [path]))
+
+
+def _named(arrays: Any, names: Sequence[tuple[str, str]]) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """Return the first pair of arrays that an archive has; None: it has none of these."""
+    there = set(arrays)
+    pairs = (pair for pair in names if there.issuperset(pair))
+    return next(((_member(arrays, image), _member(arrays, label)) for image, label in pairs), None)
+
+
+def _member(arrays: Any, name: str) -> NDArray[Any]:
+    """Return an array of an archive; of a member that is no .npy file, NumPy gives the bytes.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = arrays[name]
+    if not isinstance(found, np.ndarray):
+        raise ValueError(f"its {name} is no array")
+    return cast("NDArray[Any]", found)
 
 
 def _check_room(file: BinaryIO, path: Path) -> None:

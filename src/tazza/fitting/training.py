@@ -36,6 +36,7 @@ from tazza.fitting.network import (
     zoo_model,
     zoo_preprocessing,
 )
+from tazza.fitting.option import check_types
 from tazza.fitting.records import PictureRecords
 from tazza.fitting.solver import Solver
 from tazza.fitting.source import Source
@@ -65,6 +66,10 @@ from tazza.workspace import Workspace
 
 INIT, PREDICT, LABELS, BEST, DATABASES = "init_net.pb", "predict_net.pb", "labels.txt", "best.minidb", "data"
 """What lies in the folder of a training, beside its preprocessing."""
+
+
+COLORS = ("rgb", "bgr", "grey")
+"""Colours that pictures may get."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,10 +112,16 @@ class FitOptions:
     workers: int | None = None
 
     def __post_init__(self) -> None:
+        check_types(self)
+        for name, kind in (("solver", Solver), ("augmentation", Augmentation)):
+            if not isinstance(getattr(self, name), kind):
+                raise ArgumentError(f"{name} = {getattr(self, name)!r:.60}", hint=f"pass a {kind.__name__}")
         for name, least in (("batch_size", 1), ("epochs", 0), ("seed", 0), ("iterations", 1), ("size", 1)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ArgumentError(f"{name} = {value}", hint=f"{least} or more")
+        if self.colors is not None and self.colors not in COLORS:
+            raise ArgumentError(f"colors = {self.colors!r}", hint=f"one of {', '.join(COLORS)}")
 
     def steps_of(self, pictures: int) -> int:
         """Return how many steps are wanted, over so many pictures."""
@@ -129,6 +140,8 @@ class PictureTraining(Closing):
         folder: Path,
         options: FitOptions,
         progress: Progress = no_progress,
+        *,
+        going_on: bool = False,
     ) -> None:
         """Decode the pictures into `folder`, where they do not lie there already, and make the nets.
 
@@ -139,6 +152,7 @@ class PictureTraining(Closing):
             folder: for databases and checkpoints.
             options: how to train.
             progress: is told of the pictures that are decoded.
+            going_on: the training goes on that these databases were made for; those of others are refused.
 
         Raises:
             ArgumentError: options that do not go together, or not with the net.
@@ -148,6 +162,8 @@ class PictureTraining(Closing):
         if options.net_type is not None:
             NETS[options.net_type]
         chosen = _Net.find(str(net), source, options)
+        if chosen.prepare.size is not None:
+            options.augmentation.check(chosen.prepare.size)
         self.data: PictureData = prepare_pictures(
             source,
             folder / DATABASES,
@@ -155,6 +171,7 @@ class PictureTraining(Closing):
             seed=options.seed,
             test_share=options.test_share,
             measured=chosen.measured,
+            going_on=going_on,
             progress=progress,
         )
         self.iterations = options.steps_of(self.data.databases.train.count)

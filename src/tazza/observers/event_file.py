@@ -31,6 +31,8 @@ BUCKETS = 40
 """Of a histogram."""
 COUNTED_MAX = 1_000_000
 """Numbers of a tensor that a histogram counts; of more it takes so many, evenly spaced."""
+STEP_END = 2**63
+"""Steps are below."""
 PNG_SIZE = slice(16, 24)
 """Where a PNG file holds its width and height, four bytes each, the highest first."""
 
@@ -133,15 +135,17 @@ class EventFile(Closing):
         self._add_values(step, values)
 
     def _histogram(self, numbers: NDArray[np.float64]) -> Any:
-        counts, edges = np.histogram(numbers, bins=BUCKETS)
+        counts, limits = _buckets(numbers)
+        with np.errstate(over="ignore"):  # sums of what is large are infinite
+            total, squares = numbers.sum(), np.square(numbers).sum()
         return self._summaries.HistogramProto(
             min=numbers.min(),
             max=numbers.max(),
             num=numbers.size,
-            sum=numbers.sum(),
-            sum_squares=np.square(numbers).sum(),
-            bucket_limit=edges[1:].tolist(),
-            bucket=counts.tolist(),
+            sum=total,
+            sum_squares=squares,
+            bucket_limit=limits,
+            bucket=counts,
         )
 
     def graph(self, definition: Any) -> None:
@@ -151,9 +155,13 @@ class EventFile(Closing):
     def _add_values(self, step: int, values: list[dict[str, Any]]) -> None:
         if values:
             summary = self._summaries.Summary
+            for value in values:
+                value["tag"] = _tag(value["tag"])
             self._add(step, summary=summary(value=[summary.Value(**value) for value in values]))
 
     def _add(self, step: int = 0, **what: Any) -> None:
+        if not -STEP_END <= step < STEP_END:
+            raise ArgumentError(f"step = {step}", hint="a step has 64 bits")
         event = self._events.Event(wall_time=time.time(), step=step, **what)
         with self._writing():
             self._writer.write(event.SerializeToString())
@@ -168,3 +176,22 @@ class EventFile(Closing):
             raise FileError(
                 f"cannot write the event file {shown(self.path)}: {error}", hint="leave TensorBoard's files out"
             ) from error
+
+
+def _tag(name: str) -> str:
+    """Return a name as a tag: what is no text in UTF-8, such as half of a pair of UTF-16, becomes a question mark."""
+    return name.encode("utf-8", "replace").decode("utf-8")
+
+
+def _buckets(numbers: NDArray[np.float64]) -> tuple[list[float], list[float]]:
+    """Return how many numbers each bucket holds, and where it ends.
+
+    One bucket holds all where there is no room for more between the least and the greatest, or between them is more
+    than a float holds.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        try:
+            counts, edges = np.histogram(numbers, bins=BUCKETS)
+        except ValueError:  # too many buckets for the range, or a range that is not finite
+            return [float(numbers.size)], [float(numbers.max())]
+    return counts.tolist(), edges[1:].tolist()

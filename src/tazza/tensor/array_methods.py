@@ -160,12 +160,21 @@ class ArrayMethods:
         _need_none(out=out)
         return ATTACHED["argmin"](_tensor(self), axis=axis, keepdims=keepdims)
 
-    def argsort(self, axis: int = -1) -> Tensor:
-        """Return the indices that sort along an axis, equal elements in their order; see `ta.argsort`."""
+    def argsort(self, axis: int | None = -1) -> Tensor:
+        """Return the indices that sort along an axis (of all with None), equal elements in their order.
+
+        See `ta.argsort`.
+        """
         return ATTACHED["argsort"](_tensor(self), axis=axis)
 
     def sort(self, axis: int = -1) -> None:
-        """Sort the elements along an axis where they are; `ta.sort` returns others."""
+        """Sort the elements along an axis where they are; `ta.sort` returns others.
+
+        Raises:
+            ArgumentError: no axis.
+        """
+        if axis is None:  # pyright: ignore[reportUnnecessaryComparison] -- the function takes it, and so do users
+            raise ArgumentError("elements are sorted where they are along one axis", hint="ta.sort(x, axis=None)")
         _tensor(self)[...] = ATTACHED["sort"](_tensor(self), axis=axis)
 
     def nonzero(self) -> tuple[Tensor, ...]:
