@@ -28,6 +28,7 @@ from tazza.models.zoo.classifier import SOFTMAX
 from tazza.registry import Registry
 from tazza.runtime.alone import LOCK, alone
 from tazza.runtime.closing import Closing
+from tazza.runtime.files import shown
 from tazza.workspace import Workspace
 
 SOLVER_FIELDS = {"solver": "name", "learning_rate": "learning_rate", "policy": "policy"}
