@@ -22,7 +22,7 @@ from tazza.proto import NetDef
 from tazza.runtime.files import kind_of, make_folder, status_of
 from tazza.runtime.threads import thread_count
 from tazza.runtime.units import size
-from tazza.tensor import DataType, Tensor, TensorSpec
+from tazza.tensor import Tensor, TensorSpec
 
 SIDE_BY_SIDE = "async_scheduling"
 """The net type of the run whose operators are those of the net as it is written."""
