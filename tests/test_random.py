@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tazza.array as ta
+import tazza.random
 from tazza import device_option, run_op
 from tazza.errors import ArgumentError, DTypeError, ShapeError
 from tazza.random import RandomStream, default_rng
@@ -104,3 +105,19 @@ def test_what_is_refused() -> None:
         random.choice(ta.asarray(1.0))
     with pytest.raises(ArgumentError, match="at most once"):
         random.choice(2, 3, replace=False)
+
+
+def test_a_stream_shows_how_it_was_begun() -> None:
+    assert repr(default_rng(5)) == "default_rng(5)"
+    assert repr(default_rng()) == "default_rng()"
+    assert eval(repr(default_rng(7))).uniform().numpy() == default_rng(7).uniform().numpy()
+
+
+def test_the_module_names_what_is_for_users() -> None:
+    assert dir(tazza.random) == ["RandomStream", "default_rng"]
+
+
+def test_python_looks_for_near_names_in_the_namespace() -> None:
+    with pytest.raises(AttributeError) as raised:
+        _ = getattr(ta, "zeross")  # noqa: B009 -- there is none
+    assert (raised.value.name, raised.value.obj) == ("zeross", ta)

@@ -35,9 +35,12 @@ Size: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | None
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 NUMBERS_END = 2**60
-"""Tensors have fewer numbers: those of eight bytes have up to 2**63."""
-SPAN = 2**32
+"""Tensors have fewer numbers: those of eight bytes have up to 2**63."""SPAN = 2**32
 """Integers that a range of `integers` may have: a number is made of one output of 32 bits."""
+
+def __dir__() -> list[str]:
+    """Name what is for users."""
+    return sorted(__all__)
 
 
 class RandomStream:
@@ -55,6 +58,11 @@ class RandomStream:
         if seed is not None and not 0 <= operator.index(seed) < 2**32:
             raise ArgumentError(f"seed = {seed} is not between 0 and {2**32 - 1}")
         self._generator = Generator(None if seed is None else operator.index(seed))
+
+    def __repr__(self) -> str:
+        """Return how it was begun; how far it is does not show."""
+        seed = self._generator.seed
+        return f"default_rng({'' if seed is None else seed})"
 
     def random(self, size: Size = None, dtype: DType = "float32") -> Tensor:
         """Return numbers, uniform in [0, 1)."""

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tazza.device import Context, CPUContext, current_context
-from tazza.errors import ArgumentError, DTypeError, KernelError, ShapeError, UnsupportedError
+from tazza.device import Context, CPUContext, current_context, device_option
+from tazza.errors import ArgumentError, DTypeError, KernelError, ShapeError, UnknownOperatorError, UnsupportedError
 from tazza.operator import (
     ANY,
     ENGINES,
@@ -42,12 +42,13 @@ from tazza.operator import (
     prefer_engines,
     run_op,
     schema,
+    why_unavailable,
 )
 from tazza.proto import OperatorDef
 from tazza.registry import Registry
 from tazza.runtime.modules import MODULES, load_module
 from tazza.runtime.native import NATIVE_KERNELS, include_folder
-from tazza.tensor import REORDERS, ROW_MAJOR, CPUPlace, DataType, Opaque, Tensor, TensorSpec, channels_last
+from tazza.tensor import REORDERS, ROW_MAJOR, CPUPlace, CUDAPlace, DataType, Opaque, Tensor, TensorSpec, channels_last
 
 
 @pytest.fixture(autouse=True)
@@ -417,6 +418,18 @@ def test_when_nobody_takes_it_every_reason_is_told() -> None:
         run_op("TestNobody", [1.0])
     assert "test_picky: never" in str(caught.value)
     assert "reference: it has no TestNobody kernel" in str(caught.value)
+
+
+@pytest.mark.skipif(why_unavailable("Relu", "cuda", "cuda") is None, reason="there is a CUDA device")
+def test_without_a_driver_each_reason_is_told_once_and_what_helps() -> None:
+    op = operator_def("Relu", ["x"], ["y"])
+    op.device_option.CopyFrom(device_option(CUDAPlace(0)))
+    with pytest.raises(UnknownOperatorError) as caught:
+        Operator(op, blobs(x=f32(1.0)))
+    hint = str(caught.value.hint)
+    reasons = [part.partition(": ")[2] for part in hint.split("; ")]
+    assert len(set(reasons)) == len(reasons), hint
+    assert 'device="cpu"' in hint
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler (cc) here")

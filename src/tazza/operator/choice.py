@@ -6,7 +6,7 @@ The rule is that of `tensor.offer`. An offer becomes a launch only when it is ta
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias, cast
@@ -24,6 +24,7 @@ from tazza.registry import Registry
 from tazza.tensor import ROW_MAJOR, Layout, Opaque, TensorSpec
 from tazza.tensor.expression import Expression
 from tazza.tensor.offer import Asking, Offer, Unsupported
+from tazza.tensor.place import CPU_KIND
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +306,7 @@ def choose_kernel(
         if isinstance(answer, LaidOut):
             return Chosen(kernel, answer.launch, dict(answer.layouts), choices)
         return Chosen(kernel, answer, {}, choices)
-    reasons = "; ".join(f"{candidate.engine}: {reason}" for candidate, reason in asking.refusals)
+    reasons = told_once((candidate.engine, reason) for candidate, reason in asking.refusals)
     raise UnsupportedError(f"no engine takes {op.type} with {', '.join(map(str, inputs))}", hint=reasons)
 
 
@@ -329,3 +330,29 @@ def why_passed_over(word: str, choices: Sequence[Choice]) -> str:
     asked = algorithms(word, ENGINES)
     reasons = dict.fromkeys(one.reason for one in choices if one.engine in asked)
     return "" if None in reasons else "; ".join(map(str, reasons))
+
+
+def told_once(reasons: Iterable[tuple[str, str | None]]) -> str:
+    """Return the reasons of engines as text, each once.
+
+    >>> told_once([("cublas", "no driver"), ("cuda", "no driver"), ("reference", "no kernel")])
+    'cublas, cuda: no driver; reference: no kernel'
+    """
+    engines: dict[str | None, list[str]] = {}
+    for engine, reason in reasons:
+        engines.setdefault(reason, []).append(engine)
+    return "; ".join(f"{', '.join(dict.fromkeys(found))}: {reason}" for reason, found in engines.items())
+
+
+def lacking_hint(type: str, device: str, passed: Sequence[Choice]) -> str:
+    """Return what to say of an operator that no engine computes on a kind of device: why, and what helps.
+
+    >>> print(lacking_hint("Relu", "cuda", [Choice("cuda", False, "no driver"), Choice("cudnn", False, "no driver")]))
+    it runs on the CPU: name no device, or load its net with device="cpu"; cuda, cudnn: no driver
+    """
+    reasons = told_once((choice.engine, choice.reason) for choice in passed)
+    told = reasons if reasons else f"no engine is there for {device}"
+    on_cpu = device != CPU_KIND and any(
+        why_unavailable(type, CPU_KIND, candidate.engine) is None for candidate in rank_engines(type, CPU_KIND, "")
+    )
+    return f'it runs on the CPU: name no device, or load its net with device="cpu"; {told}' if on_cpu else told

@@ -22,7 +22,7 @@ from typing import Any
 from tazza.device import Context, Event, Generator, current_context, place_of
 from tazza.errors import BlobTypeError, NotFoundError, SchemaError, TazzaError, UnknownOperatorError
 from tazza.operator.binding import Binding, check_overwritten, same_memory
-from tazza.operator.choice import Choice, Chosen, choose_kernel, find_kernel, why_passed_over
+from tazza.operator.choice import Choice, Chosen, choose_kernel, find_kernel, lacking_hint, why_passed_over
 from tazza.operator.engine import FORMAT_ENGINES, asked_engines, rank_engines, telling_engines, why_unavailable
 from tazza.operator.kernel import Array, Call, HostCall, Kernel, Operands, kernel_failure, kernel_for, value_key
 from tazza.operator.launches import OperatorLaunches
@@ -160,8 +160,7 @@ class Operator(Observable):
             if reason is None:
                 break
         else:
-            reasons = "; ".join(f"{choice.engine}: {choice.reason}" for choice in passed)
-            hint = reasons if reasons else f"no engine is there for {self.place.kind}"
+            hint = lacking_hint(self.op.type, self.place.kind, passed)
             if all(kernel_for(self.op.type, self.place.kind, one.engine) is None for one in passed):
                 hint = f"no engine has one: write it, a function on arrays under @kernel of its schema; {hint}"
             raise UnknownOperatorError(f"{self.op.type} has no kernel on {self.place}", hint=hint)

@@ -14,6 +14,7 @@ import functools
 import importlib
 import json
 import pkgutil
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,8 @@ def find(name: str, package: str = PACKAGES[0]) -> object:
     """
     home = homes().get(name)
     if home is None:
-        raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
+        module = sys.modules.get(package)  # where Python looks for near names when it shows the error
+        raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=module)
     module = importlib.import_module(f"{ROOT}.{home}")
     return module if home.rpartition(".")[2] == name else getattr(module, name)
 
