@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tazza.device import Context, CPUContext, current_context
-from tazza.errors import ArgumentError, DTypeError, KernelError, ShapeError, UnsupportedError
+from tazza.errors import ArgumentError, DTypeError, KernelError, ShapeError, UnknownOperatorError, UnsupportedError
 from tazza.operator import (
     ANY,
     ENGINES,
@@ -360,6 +360,15 @@ def test_a_kernel_that_returns_its_result_is_refused(register: Any) -> None:
             KERNELS.unregister(kernel_key("TestReturns", "reference"))
             KERNELS.unregister(kernel_key("TestReturns", "reference", ANY))
     SCHEMAS.unregister("TestReturns")
+
+
+def test_an_operator_that_nothing_computes_asks_for_a_kernel() -> None:
+    schema("TestIdle", "Y = X.", inputs=[blob("X")], outputs=[blob("Y", like="X")], no_gradient=ends(""))
+    try:
+        with pytest.raises(UnknownOperatorError, match="no engine has one; write a function on arrays under @kernel"):
+            run_op("TestIdle", [1.0])
+    finally:
+        SCHEMAS.unregister("TestIdle")
 
 
 def test_who_made_it_is_told() -> None:
