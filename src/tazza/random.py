@@ -35,8 +35,10 @@ Size: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | None
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 NUMBERS_END = 2**60
-"""Tensors have fewer numbers: those of eight bytes have up to 2**63."""SPAN = 2**32
+"""Tensors have fewer numbers: those of eight bytes have up to 2**63."""
+SPAN = 2**32
 """Integers that a range of `integers` may have: a number is made of one output of 32 bits."""
+
 
 def __dir__() -> list[str]:
     """Name what is for users."""

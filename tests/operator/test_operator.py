@@ -363,6 +363,15 @@ def test_a_kernel_that_returns_its_result_is_refused(register: Any) -> None:
     SCHEMAS.unregister("TestReturns")
 
 
+def test_an_operator_that_nothing_computes_asks_for_a_kernel() -> None:
+    schema("TestIdle", "Y = X.", inputs=[blob("X")], outputs=[blob("Y", like="X")], no_gradient=ends(""))
+    try:
+        with pytest.raises(UnknownOperatorError, match="no engine has one; write a function on arrays under @kernel"):
+            run_op("TestIdle", [1.0])
+    finally:
+        SCHEMAS.unregister("TestIdle")
+
+
 def test_who_made_it_is_told() -> None:
     definition = operator_def("Relu", ["x"], ["y"])
     definition.debug_info = "train.py:12"

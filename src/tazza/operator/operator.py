@@ -161,8 +161,9 @@ class Operator(Observable):
                 break
         else:
             hint = lacking_hint(self.op.type, self.place.kind, passed)
-            if all(kernel_for(self.op.type, self.place.kind, one.engine) is None for one in passed):
-                hint = f"no engine has one: write it, a function on arrays under @kernel of its schema; {hint}"
+            kind = self.place.kind
+            if self.place.is_host and all(kernel_for(self.op.type, kind, one.engine) is None for one in passed):
+                hint = f"no engine has one; write a function on arrays under @kernel of the schema of {self.op.type}"
             raise UnknownOperatorError(f"{self.op.type} has no kernel on {self.place}", hint=hint)
         first = self._kernel(passed[-1].engine)
         self.state(first)
