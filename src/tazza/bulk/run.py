@@ -253,8 +253,8 @@ def _lock(file: FileIO, out: Path) -> None:
 
 def _is_at(file: FileIO, path: Path) -> bool:
     try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:
+        return os.path.samestat(os.fstat(file.fileno()), status_of(path))
+    except FileError:  # it is gone; what else is wrong is told as it is opened anew
         return False
 
 
