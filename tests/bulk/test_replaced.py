@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -237,3 +238,36 @@ def test_parts_of_any_kind(lines: list[dict[str, Any]], more: object, ending: st
     with tempfile.TemporaryDirectory() as folder:
         with suppress(TazzaError):
             predict_all(JOB, file_parts([Path("a")], 1), Path(folder) / f"found{ending}", order(last=spoil))
+
+
+def test_many_runs_at_once(tmp_path: Path) -> None:
+    """One at a time works, also as another ends and removes the lock; the others are refused, and no lock is left."""
+    out = tmp_path / "found.jsonl"
+    at_work = refused = 0
+    most = 0
+
+    def enter(crew: Writes) -> None:
+        nonlocal at_work, most
+        at_work += 1
+        most = max(most, at_work)
+
+    def leave(crew: Writes) -> None:
+        nonlocal at_work
+        at_work -= 1
+
+    def run_again_and_again() -> None:
+        nonlocal refused
+        for _ in range(15):
+            try:
+                predict_all(JOB, PARTS, out, order(overwrite=True, first=enter, last=leave))
+            except FileError as error:
+                refused += "another process" in error.message
+
+    threads = [Thread(target=run_again_and_again) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (most, at_work) == (1, 0)
+    assert refused < 45
+    assert list(tmp_path.iterdir()) == [out]

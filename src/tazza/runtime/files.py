@@ -224,7 +224,7 @@ def encodable(text: str) -> str:
     r"""Return text that UTF-8 takes: what of a file's name is no text comes with a backslash.
 
     >>> encodable("cup" + chr(0xDCFF))
-    'cup\\\\udcff'
+    'cup\\udcff'
     """
     return text.encode("utf-8", "backslashreplace").decode()
 
