@@ -69,7 +69,6 @@ ALLOWED = {
     ("observers/event_file.py", "open"): "a new file, under a name of its own",
     ("observers/view/page.py", "read_text"): "the parts of the page",
     ("fitting/source.py", "np.load"): "a file that is open already",
-    ("cli/memory.py", "stat"): "the files of the cache, by their size",
     ("distributed/watch.py", "read_bytes"): "the system's word of a process",
     ("operator/operator.py", "self.open"): "no file",
     ("operator/operator.py", "kernel.open"): "no file",

@@ -214,50 +214,6 @@ def _stamp(path: Path) -> Mapping[str, Any] | list[int] | None:
     return [status.st_size, status.st_mtime_ns]
 
 
-<<<<<<< HEAD
-=======
-@contextmanager
-def _alone(out: Path) -> Generator[None]:
-    """Let no other process make these results while the block runs.
-
-    Raises:
-        FileError: one does.
-    """
-    path = lock_file(out)
-    with ExitStack() as held:
-        while True:
-            file = held.enter_context(
-                os.fdopen(open_descriptor(path, os.O_RDWR | os.O_CREAT, "lock"), "wb", buffering=0)
-            )
-            _lock(file, out)
-            if _is_at(file, path):
-                break  # else whoever held the lock has removed the file meanwhile
-        try:
-            yield
-        finally:
-            with suppress(OSError):
-                path.unlink()
-
-
-def _lock(file: FileIO, out: Path) -> None:
-    import fcntl
-
-    try:
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise FileError(
-            f"another process predicts into {shown(out)}", hint="wait for it, or name other results with --out"
-        ) from error
-
-
-def _is_at(file: FileIO, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), status_of(path))
-    except FileError:  # it is gone; what else is wrong is told as it is opened anew
-        return False
-
-
->>>>>>> fixc
 def _remove(folder: Path) -> None:
     """Remove a folder of parts, what tells of them last: whoever is killed meanwhile leaves parts that are known.
 

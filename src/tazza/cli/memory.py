@@ -11,6 +11,7 @@ import tazza
 from tazza.cli.console import make_console, print_text
 from tazza.cli.table import Column, Row, print_table
 from tazza.runtime.cache import CacheStatistics, statistics
+from tazza.runtime.files import status_of
 from tazza.runtime.native_code import cache_folder
 from tazza.runtime.units import size
 
@@ -33,7 +34,7 @@ def show_memory() -> None:
     _print(console, statistics())
     folder = cache_folder()
     if folder is not None:
-        files = [path.stat().st_size for path in folder.glob("*.o")]
+        files = [status_of(path).st_size for path in folder.glob("*.o")]
         print_text(console, f"compiled code on disk: {len(files):,} functions, {size(sum(files))}, in {folder}")
 
 
