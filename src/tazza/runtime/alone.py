@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tazza.errors import FileError
-from tazza.runtime.files import make_folder, open_descriptor, shown
+from tazza.runtime.files import make_folder, open_descriptor, shown, status_of
 
 LOCK = ".lock"
 
@@ -55,6 +55,6 @@ def _lock(descriptor: int, folder: Path, what: str, hint: str) -> None:
 
 def _is_at(descriptor: int, path: Path) -> bool:
     try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except OSError:
+        return os.path.samestat(os.fstat(descriptor), status_of(path))
+    except FileError:
         return False
