@@ -117,6 +117,7 @@ def test_every_module_that_reads_files_has_a_reader_in_the_table() -> None:
 READ_BY: dict[str, list[str]] = {
     "bulk/part.py": ["part of predictions"],
     "bulk/run.py": ["manifest of parts"],
+    "runtime/alone.py": ["training to resume"],
     "proto/message.py": ["message", "text of a message"],
     "fitting/source.py": ["arrays to learn from"],
     "db/idx.py": ["idx", "images"],

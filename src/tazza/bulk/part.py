@@ -8,7 +8,6 @@ another run has begun in its place: the last line names the run that the part is
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -71,6 +70,10 @@ class PartFiles:
         yield from read_lines(self.lines, self.part.count, self.run, self.form)
 
 
+LINE_BYTES_MAX = 1 << 26
+"""A line of a part is shorter: half a million classes of an image. A file may be one line with a hole."""
+
+
 def read_lines(path: Path, items: int, run: str = "", form: Form = "classes") -> Iterator[dict[str, Any]]:
     """Give the line of each image of a part with so many items; the last line tells how many there are.
 
@@ -81,8 +84,7 @@ def read_lines(path: Path, items: int, run: str = "", form: Form = "classes") ->
     end: object = None
     count = 0
     with open_regular(path, "part") as file, reading(path):
-        size = os.fstat(file.fileno()).st_size
-        while text := file.readline(size):
+        while text := file.readline(LINE_BYTES_MAX):
             line = _parsed(path, text)
             end = line.get("end")
             if end is None:
