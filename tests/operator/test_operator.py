@@ -466,8 +466,7 @@ def test_a_kernel_in_c_runs_as_an_engine(tmp_path: Path) -> None:
 
 
 def test_close_and_open_again() -> None:
-    home = blobs(x=f32(1))
-    op = Operator(operator_def("Relu", ["x"], ["y"]), home)
+    op = Operator(operator_def("Relu", ["x"], ["y"]), home := blobs(x=f32(1)))
     op.run()
     op.close()
     op.open()
