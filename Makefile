@@ -94,6 +94,7 @@ walk: venv  ## Write the sessions and draw the pictures of docs/walk anew
 	$(BIN)/python -m tools.write_walk
 	$(BIN)/python -m tools.draw_walk
 	$(BIN)/python -m tools.draw_columns
+	$(BIN)/python -m tools.draw_tiles
 	$(BIN)/python -m tools.draw_arena
 
 tutorial: venv  ## Write the session and draw the pictures of docs/tensor anew

@@ -20,7 +20,7 @@ from tazza.device import current_context
 from tazza.graph.text import parse_net
 from tazza.operator import choose_kernel, find_schema, rank_engines, why_unavailable
 from tazza.tensor import CPUPlace, DataType, TensorSpec
-from tools import draw_arena, draw_columns
+from tools import draw_arena, draw_columns, draw_tiles
 from tools.draw_walk import CLASSES, CONV, FOLDER, RUNS, SHAPES, draw_classes, draw_run
 from tools.write_walk import BLOCK, chapters
 
@@ -129,6 +129,7 @@ PICTURES: list[tuple[str, Callable[[], str]]] = [
     *((name, lambda picture=picture: draw_classes(picture)) for name, picture in CLASSES.items()),
     *((name, lambda picture=picture: draw_run(picture)) for name, picture in RUNS.items()),
     (draw_columns.NAME, draw_columns.draw_columns),
+    (draw_tiles.NAME, draw_tiles.draw_tiles),
     (draw_arena.NAME, draw_arena.draw_arena),
 ]
 
