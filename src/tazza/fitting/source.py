@@ -196,8 +196,10 @@ def _classes(folder: Path) -> dict[str, list[Path]]:
     found = {name: [file for file in files if file.suffix != ".npy"] for name, files in pictures.items()}
     found = {name: files for name, files in found.items() if files}
     if len(found) < 2:
+        without = [name for name in pictures if name not in found]
+        told = f"; without pictures: {one_line(', '.join(without))}" if without else ""
         raise FileError(
-            f"{shown(folder)} has {len(found)} sub-folders with pictures, and each class has one",
+            f"{shown(folder)} has pictures of {len(found)} classes, and two are the least: each has a sub-folder{told}",
             hint=f"cats/a.jpg, dogs/b.jpg ...; formats: {', '.join(FORMATS)}",
         )
     return found
