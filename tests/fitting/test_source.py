@@ -67,7 +67,7 @@ def test_a_class_may_be_called_as_a_folder_to_learn_from(photos: Path, tmp_path:
 def test_folders_to_learn_from_and_to_be_tested_on_are_no_two_classes(photos: Path, tmp_path: Path) -> None:
     for name in ("train", "test"):
         shutil.copytree(photos / "test" / "dark", tmp_path / name)
-    with pytest.raises(FileError, match="0 sub-folders with pictures"):
+    with pytest.raises(FileError, match="pictures of 0 classes"):
         find_source(tmp_path)
 
 
@@ -140,7 +140,7 @@ def test_files_that_change_have_another_stamp(tmp_path: Path) -> None:
 
 BAD: dict[str, tuple[Any, type[TazzaError], str]] = {
     "nothing": ("nowhere", FileError, "does not exist"),
-    "no classes": (Path(__file__).parent, FileError, "0 sub-folders with pictures"),
+    "no classes": (Path(__file__).parent, FileError, "pictures of 0 classes"),
     "floats": ((np.zeros((2, 4, 4)), np.arange(2)), ShapeError, "float64"),
     "five colours": ((np.zeros((2, 5, 4, 5), np.uint8), np.arange(2)), ShapeError, "no axis of 1 or 3 colours"),
     "labels": ((np.zeros((2, 4, 4), np.uint8), np.arange(3)), ShapeError, "labels"),

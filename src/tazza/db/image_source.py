@@ -164,8 +164,8 @@ def _existing(path: Path) -> ImageDB:
         what = "has neither IDX files nor a database" if kind_of(path) == "folder" else "does not exist"
         raise DBError(
             f"{shown(path)} {what}",
-            hint="it should hold a sub-folder of pictures for each class, or train-images-idx3-ubyte and its three fellows,"
-            " or be an LMDB folder or a minidb file",
+            hint="it should hold a sub-folder of pictures for each class, or train-images-idx3-ubyte and its three"
+            " fellows, or be an LMDB folder or a minidb file",
         )
     count = count_records(db_type, path)
     if count == 0:
