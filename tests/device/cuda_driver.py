@@ -431,7 +431,7 @@ class FakeCUDA:
     # -- memory --------------------------------------------------------------------------------------------------------
 
     def _take(self, nbytes: int, kind: str) -> int | None:
-        used = sum(array.nbytes for array, _ in self.memory.values())
+        used = sum(array.nbytes for array, _ in self.memory.copy().values())
         if used + nbytes > self.memory_bytes:
             return None
         array = np.zeros(nbytes, np.uint8)
@@ -466,7 +466,7 @@ class FakeCUDA:
 
     def kind_at(self, address: int) -> str:
         """Tell whose memory an address is."""
-        for start, (array, kind) in list(self.memory.items()):
+        for start, (array, kind) in self.memory.copy().items():
             if start <= address < start + array.nbytes:
                 return kind
         return "ordinary"

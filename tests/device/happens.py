@@ -7,6 +7,7 @@ of its threads has waited for counts for all. Source: C. Fidge, "Timestamps in m
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -24,15 +25,19 @@ class Access:
 
 
 def _join(into: Clock, other: Clock) -> None:
-    for stream, number in other.items():
+    for stream, number in other.copy().items():  # what is collected meanwhile may note something
         into[stream] = max(into.get(stream, 0), number)
 
 
 class Order:
-    """Notes what is queued, recorded and waited for, and finds what touches one place without an order."""
+    """Notes what is queued, recorded and waited for, and finds what touches one place without an order.
+
+    Threads of the host take turns; garbage that one of them collects within a turn may note something too.
+    """
 
     def __init__(self) -> None:
         """Begin with nothing."""
+        self._turn = threading.RLock()
         self.races: list[str] = []
         self._host: Clock = {}
         self._streams: dict[int, Clock] = {}
@@ -41,16 +46,17 @@ class Order:
 
     def queue(self, stream: int, reads: Iterable[int], writes: Iterable[int], *, to_host: bool = False) -> None:
         """Note work that reads and writes places; with `to_host` its result is the host's to read."""
-        clock = self._clock(stream)
-        clock[stream] = clock.get(stream, 0) + 1
-        for places, wrote in ((reads, False), (writes, True)):
-            for place in places:
-                access = Access(stream, clock[stream], wrote)
-                self._check(access, clock, place)
-                before = [] if wrote else self._touched.get(place, [])  # what comes behind a write comes behind those
-                self._touched[place] = [*before, access]
-        if to_host:
-            self._for_host.append(Access(stream, clock[stream], writes=True))
+        with self._turn:
+            clock = self._clock(stream)
+            clock[stream] = clock.get(stream, 0) + 1
+            for places, wrote in ((reads, False), (writes, True)):
+                for place in places:
+                    access = Access(stream, clock[stream], wrote)
+                    self._check(access, clock, place)
+                    before = [] if wrote else self._touched.get(place, [])  # a write comes behind all of those
+                    self._touched[place] = [*before, access]
+            if to_host:
+                self._for_host.append(Access(stream, clock[stream], writes=True))
 
     def _check(self, access: Access, clock: Clock, place: int) -> None:
         for before in self._touched.get(place, ()):
@@ -64,23 +70,28 @@ class Order:
 
     def record(self, stream: int) -> Clock:
         """Return what comes before an event that is recorded now."""
-        return dict(self._clock(stream))
+        with self._turn:
+            return dict(self._clock(stream))
 
     def wait(self, stream: int, event: Clock) -> None:
         """Note that a stream waits for an event."""
-        _join(self._clock(stream), event)
+        with self._turn:
+            _join(self._clock(stream), event)
 
     def host_waits(self, ended: Clock) -> None:
         """Note that the host knows that this has ended."""
-        _join(self._host, ended)
+        with self._turn:
+            _join(self._host, ended)
 
     def host_waits_for(self, stream: int) -> None:
         """Note that the host knows that all of a stream has ended."""
-        _join(self._host, self._streams.get(stream, {}))
+        with self._turn:
+            _join(self._host, self._streams.get(stream, {}))
 
     def host_reads(self) -> None:
         """Note that the host reads what was copied to it."""
-        for copied in self._for_host:
-            if self._host.get(copied.stream, 0) < copied.number:
-                self.races.append(f"the host reads what {copied} copies")
-        self._for_host.clear()
+        with self._turn:
+            for copied in self._for_host:
+                if self._host.get(copied.stream, 0) < copied.number:
+                    self.races.append(f"the host reads what {copied} copies")
+            self._for_host.clear()

@@ -11,14 +11,14 @@ from tests.device.random_nets import KINDS, OF_ORDER, judge_mutants, judge_nets
 @pytest.mark.slow
 def test_nets_give_the_numbers_of_the_host(soak: int) -> None:
     """`make fuzz-gpu` runs ten thousand."""
-    calls = judge_nets(40 * soak, 1)
+    calls = judge_nets(25 * soak, 1)
     assert {"a stream does not wait", "another stream", "the host does not wait"} <= calls.keys()
 
 
 @pytest.mark.slow
 def test_mutants_are_found(soak: int) -> None:
     """`make fuzz-gpu` makes three hundred."""
-    judged = judge_mutants(20 * soak, 1, orders=2)
+    judged = judge_mutants(11 * soak, 1, orders=2)
     assert len(judged.made) > len(KINDS) / 2
     assert judged.missed == []
 
