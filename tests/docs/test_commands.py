@@ -95,7 +95,7 @@ def mention(command: str) -> bool:
     return (
         len(words) == 2
         and words[0].endswith("tazza")
-        and words[1] in ("show", "view", "predict", "profile", "train", "migrate", "quantize", "compare")
+        and words[1] in ("show", "view", "predict", "profile", "train", "migrate", "quantize", "compare", "launch")
     )
 
 

@@ -196,7 +196,7 @@ class MiniDB(DB):
     def _truncated(self, offset: int, why: str) -> DBError:
         if offset == 0:  # nothing tells that it ever was a minidb: nobody is to cut it
             return DBError(
-                f"{self} is truncated in its first record, or is something else: {why}",
+                f"{self} is truncated, or is something else: of the record at byte 0, {why}",
                 hint="look whether it is a minidb: nothing of it can be read as one",
             )
         return DBError(

@@ -137,15 +137,15 @@ class Solver:
 
 def _is_value(name: str, value: object) -> bool:
     """Whether a value may be that of an option: a number, numbers in a row, or the text that an argument is."""
-    known = _known(name)
+    found = _option(name)
     if isinstance(value, str):
-        return known is not None and known.type is str
+        return found is not None and found.type is str
     if isinstance(value, list | tuple):
         return all(is_number(each) for each in cast("Sequence[object]", value))
     return value is None or isinstance(value, bool) or is_number(value)
 
 
-def _known(name: str) -> ArgSpec | None:
+def _option(name: str) -> ArgSpec | None:
     part = _PART.fullmatch(name)
     return LEARNING_RATE.args.get(name if part is None else part[1])
 
@@ -157,5 +157,5 @@ def _is_argument(name: str) -> bool:
 
 def _typed(name: str, value: Any) -> Any:
     """Return a number in the type of the argument that it is for: whether it has a point matters to operators."""
-    known = _known(name)
-    return float(value) if known is not None and known.type is float else value
+    found = _option(name)
+    return float(value) if found is not None and found.type is float else value

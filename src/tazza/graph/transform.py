@@ -232,7 +232,10 @@ def order() -> list[str]:
         wrong = TransformError(f"transforms are to run after each other: {' before '.join(map(repr, circle))}")
         for name in dict.fromkeys(circle):
             wrong.add_context(f"{name!r} is {WHERE}{TRANSFORMS[name].declared_at}")
-        raise wrong from None
+        try:
+            raise wrong from None
+        finally:
+            del wrong  # its traceback holds this frame
 
 
 def apply_all(net: NetDef, context: PassContext | None = None, *, without: Collection[str] = ()) -> Rewritten:
@@ -296,7 +299,10 @@ def _rewritten(one: Transform, graph: Graph) -> int:
         failed = TransformError(f"transform {one.name!r} failed: {type(error).__name__}: {error}")
         failed.add_context(f"in {last.name} of {last.filename}, line {last.lineno}")
         failed.add_context(f"{WHERE}{one.declared_at}")
-        raise failed from error
+        try:
+            raise failed from error
+        finally:
+            del failed  # its traceback holds this frame
 
 
 def result(graph: Graph, counts: Mapping[str, int]) -> Rewritten:

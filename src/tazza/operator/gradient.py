@@ -396,7 +396,10 @@ def _making(type: str, maker: Callable[..., Any]) -> Generator[None]:
             "gradients, g.op its arguments",
         )
         failed.add_context(_maker_at(type, maker))
-        raise failed from error
+        try:
+            raise failed from error
+        finally:
+            del failed  # its traceback holds this frame
 
 
 def _check_emitted(definitions: object) -> None:

@@ -32,7 +32,10 @@ def law(case: Case, engine: str, what: str) -> Generator[None]:
         where = error.where if isinstance(error, CheckError) else []
         failed = CheckError(f"{told}\n{said}", hint=error.hint if isinstance(error, CheckError) else None)
         failed.where = list(where)
-        raise failed from error
+        try:
+            raise failed from error
+        finally:
+            del failed  # its traceback holds this frame
     except TazzaError as error:
         error.add_context(told)
         raise
