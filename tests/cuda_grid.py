@@ -118,3 +118,9 @@ class Grid:
             _here.block = block
             self._one(words)
             gate.wait()  # what a block shares is used by the next one
+
+
+@functools.cache
+def grid_of(text: str, name: str) -> Grid:
+    """Return a kernel, compiled once in a process."""
+    return Grid(text, name)

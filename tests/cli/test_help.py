@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -14,6 +15,11 @@ import typer
 
 import tazza
 from tazza.cli.app import app
+from tazza.cli.train_pictures import PictureSettings
+from tazza.cli.train_settings import StoredSettings, TrainSettings
+from tazza.cli.train_text import TextSettings
+from tazza.fitting import Solver
+from tazza.fitting.solver import SHARED
 from tests.cli.conftest import Run
 
 TOLD = re.compile(r"\[default: ([^\]]+)\]")
@@ -56,6 +62,40 @@ def test_defaults_are_shown(run: Run, name: str) -> None:
     wanted = [each.group(1) for option in options(name) for each in TOLD.finditer(option.help or "")]
     wanted += [str(each.default) for each in options(name) if each.default is not None]
     assert [default for default in wanted if f"{default}]" not in text] == []
+
+
+SETTINGS: dict[str, tuple[type[StoredSettings], dict[str, object]]] = {
+    "train net": (PictureSettings, {**SHARED, "learning_rate": Solver().rate()}),
+    "train lenet": (
+        TrainSettings,
+        {
+            **SHARED,
+            "learning_rate": TrainSettings.LEARNING_RATE,
+            "epochs": TrainSettings.EPOCHS,
+            "solver": Solver().name,
+            "policy": Solver().policy,
+        },
+    ),
+    "train char-lstm": (TextSettings, {}),
+}
+"""Commands whose options a file keeps: the class of that, and what it leaves to others."""
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_defaults_that_are_told_are_those_in_force(name: str) -> None:
+    kind, beside = SETTINGS[name]
+    kept = {each.name: each.default for each in fields(kind) if isinstance(each.default, int | float | str)} | beside
+    compared = 0
+    for option in options(name):
+        value = kept.get(option.name)
+        if value in (None, ""):
+            continue
+        told = TOLD.search(option.help)
+        assert told is not None, option.name
+        text = told[1].partition(";")[0]
+        assert (text if isinstance(value, str) else float(text)) == value, option.name
+        compared += 1
+    assert compared > 5
 
 
 @pytest.mark.slow

@@ -25,6 +25,7 @@ from tazza.cli.train_settings import TrainSettings
 from tazza.db.image_source import prepare
 from tazza.db.images import LabelledImages, write_image_records
 from tazza.errors import ArgumentError, FormatError
+from tazza.fitting import Solver
 from tazza.models import BlobReference, Model, layers, name_scope, sgd
 from tazza.models.training import Trainer, TrainingStep
 from tazza.nets import NETS
@@ -153,8 +154,8 @@ BAD = {
     "two lengths": (["--iterations", "1", "--epochs", "1"], "--iterations 1 and --epochs 1 are both given"),
     "half a net": (["--net", "a.pbtxt"], "--net and --init-net go together"),
     "no checkpoint": (["--resume"], "has no checkpoint to go on from"),
-    "negative rate": (["--learning-rate", "-1"], "--learning-rate -1.0 is not above 0"),
-    "momentum": (["--momentum", "1"], "--momentum 1.0 is not in 0 ... 1"),
+    "negative rate": (["--learning-rate", "-1"], "a learning rate of -1.0 is not above 0"),
+    "momentum": (["--momentum", "1"], "momentum 1.0 is not in 0 ... 1"),
 }
 
 
@@ -397,8 +398,9 @@ def test_settings() -> None:
     settings = TrainSettings().updated({"epochs": 2.0, "batch_size": 32})
     assert settings.iterations_of(100) == 7  # 200 images in batches of 32
     assert settings.updated({"iterations": 4}).iterations_of(100) == 4
-    assert settings.policy_arguments(7) == {"power": 1.0, "max_iter": 7}
-    assert settings.updated({"policy": "step", "gamma": 0.5}).policy_arguments(7) == {"gamma": 0.5, "stepsize": 1}
+    assert settings.chosen_solver() == Solver(learning_rate=TrainSettings.LEARNING_RATE)
+    chosen = settings.updated({"policy": "step", "gamma": 0.5, "solver": "adam", "learning_rate": 0.1}).chosen_solver()
+    assert chosen == Solver("adam", 0.1, "step", {"gamma": 0.5})
     with pytest.raises(ArgumentError, match="both given"):
         settings.updated({"iterations": 4, "epochs": 1.0})
 

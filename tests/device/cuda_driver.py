@@ -14,7 +14,6 @@ thing than what was asked for. Memory that is given back stays readable, and no 
 from __future__ import annotations
 
 import ctypes
-import functools
 import gc
 import itertools
 import threading
@@ -34,10 +33,11 @@ from tazza.device import context, initializer, stream
 from tazza.device.cuda import driver
 from tazza.device.cuda.driver import DECLARATIONS, NOT_READY, OUT_OF_MEMORY, SUCCESS
 from tazza.tensor import ALLOCATORS, allocation
-from tests.cuda_grid import Grid
+from tests.cuda_grid import Grid, grid_of
 from tests.device.happens import Clock, Order
 
-INVALID_VALUE, INVALID_CONTEXT, INVALID_CODE, INVALID_HANDLE, NOT_FOUND, NOT_PERMITTED = 1, 201, 218, 400, 500, 800
+INVALID_VALUE, INVALID_CONTEXT, INVALID_CODE, INVALID_HANDLE = 1, 201, 218, 400
+NOT_FOUND, TIMED_OUT, NOT_PERMITTED = 500, 702, 800
 TEXTS = {
     INVALID_VALUE: b"invalid argument",
     OUT_OF_MEMORY: b"out of memory",
@@ -47,13 +47,14 @@ TEXTS = {
     INVALID_HANDLE: b"invalid resource handle",
     NOT_FOUND: b"named symbol not found",
     700: b"an illegal memory access was encountered",
-    702: b"the launch timed out and was terminated",
+    TIMED_OUT: b"the launch timed out and was terminated",
     NOT_PERMITTED: b"operation not permitted",
 }
 NEEDS_CONTEXT = ("cuStream", "cuEvent", "cuMem", "cuLaunch", "cuModule")
 POLL_S = 0.0002
 
-TIMED_OUT = 702
+LOOKED_AT = 4
+"""Bytes of what a kernel was given that are compared: every tensor has as many."""
 GIVE_UP_S = 20.0
 """How long a caller waits for the end of work."""
 
@@ -504,7 +505,7 @@ class FakeCUDA:
         if f"@{name.decode()}(" not in self.modules[module]:
             return NOT_FOUND
         handle = function[0] = next(self._handles)
-        self.kernels[handle] = _grid(self.modules[module], name.decode())
+        self.kernels[handle] = grid_of(self.modules[module], name.decode())
         return SUCCESS
 
     def cuLaunchKernel(self, function: int, *given: Any) -> int:
@@ -521,14 +522,17 @@ class FakeCUDA:
             self.faults.append(f"a kernel was given {strange[0]:#x}, which no device can read")
         touched = [word for word in words if self.kind_at(word).startswith("device")]
         self.order.queue(stream, touched[:-1], touched[-1:])  # as kernels of one formula: what is last is written
-        self._queue(stream, lambda: self.kernels[function](blocks, threads, words) is None)
+        self._queue(stream, lambda: self._run(function, (blocks, threads, words), touched))
         return SUCCESS
 
-
-@functools.cache
-def _grid(text: str, name: str) -> Grid:
-    """Return a kernel, compiled once for all drivers."""
-    return Grid(text, name)
+    def _run(self, function: int, given: tuple[int, int, list[int]], touched: list[int]) -> bool:
+        """Run a kernel; where the order counts, see that it leaves alone all but what it was given last."""
+        read = set(touched) - set(touched[-1:]) if self.delays is not None else ()
+        before = {at: ctypes.string_at(at, LOOKED_AT) for at in read}
+        self.kernels[function](*given)
+        wrong = [at for at, held in before.items() if ctypes.string_at(at, LOOKED_AT) != held]
+        self.faults += [f"a kernel wrote at {at:#x}, which it was not given last" for at in wrong]
+        return True
 
 
 def _uncompiled(key: str, kind: str, build: Callable[[str], bytes]) -> tuple[str, bytes]:

@@ -85,8 +85,10 @@ LONG = {
 """What takes longer than a minute, or compiles much, and how it is run at a small size."""
 
 ALL = {page: commands(page) for page in PAGES}
-ONCE = ("train", "quantize", "resnet50", "googlenet", "--workers", "predict", "view", "profile")
+ONCE = ("train", "quantize", "resnet50", "googlenet", "--workers")
 """Words of commands that are not run a second time, into a reader that stops."""
+CUT: set[str] = set()
+"""Commands that were: each is once in a process, whatever its options."""
 
 
 def mention(command: str) -> bool:
@@ -178,7 +180,11 @@ def wrong_with(command: str, copy: Copy) -> Iterator[str]:
         yield f"{run}: a line of {len(shown.widest)} columns: {shown.widest!r}"
     if "…" in shown.text:
         yield f"{run}: a cell is cut\n{shown.text}"
-    told = "" if set(command.split()) & set(ONCE) else copy.cut(run)
+    name = next((word for word in command.split()[1:] if not word.startswith("-")), "")
+    if set(command.split()) & set(ONCE) or name in CUT:
+        return
+    CUT.add(name)
+    told = copy.cut(run)
     if told:
         yield f"{run} | head: {told}"
 

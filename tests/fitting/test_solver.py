@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,8 +43,6 @@ def test_every_optimizer_goes_with_every_policy(optimizer: str, policy: str) -> 
     [
         (Solver("sgd", options={"beta1": 0.5}), "neither the optimizer 'sgd' nor a policy has 'beta1'"),
         (Solver("adam", options={"momentum": 0.5}), "nor a policy has 'momentum'"),
-        (Solver(learning_rate=0.0), "not above 0"),
-        (Solver(options={"momentum": 1.0}), "momentum 1.0"),
         (Solver("adamant"), "adam"),
         (Solver(policy="coarse"), "coarse"),
     ],
@@ -52,6 +51,16 @@ def test_what_an_optimizer_does_not_have(solver: Solver, told: str) -> None:
     model = CLASSIFIERS["mlp"].training(size=2, hidden=(3,), classes=2)
     with pytest.raises((ArgumentError, NotFoundError), match=told):
         solver.add_to(model, STEPS)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [({"learning_rate": 0.0}, "not above 0"), ({"options": {"momentum": 1.0}}, "momentum 1.0")]
+    + [({"options": {"momentum": value}}, "momentum") for value in ([0.5], "half", -0.1)],
+)
+def test_ranges_are_told_at_once(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(ArgumentError, match=told):
+        Solver(**given)
 
 
 def test_numbers_have_the_type_that_their_argument_has() -> None:

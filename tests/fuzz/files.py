@@ -351,7 +351,7 @@ def _settings(path: Path) -> None:
     read = TrainSettings.read(path)
     read.check()
     read.iterations_of(100)
-    read.policy_arguments(10)
+    read.chosen_solver()
 
 
 def _searched(path: Path) -> None:

@@ -25,7 +25,9 @@ from tazza.bulk.job import Job
 from tazza.bulk.part import NAMES, PartFiles
 from tazza.bulk.results import check_replaceable, result_form
 from tazza.bulk.source import Part
+from tazza.db.place import LMDB_DATA
 from tazza.errors import ArgumentError, FileError
+from tazza.interop.model_folder import INIT, PREDICT
 from tazza.runtime.alone import alone
 from tazza.runtime.files import (
     kind_of,
@@ -209,7 +211,7 @@ def _stamp(path: Path) -> Mapping[str, Any] | list[int] | None:
     if kind is None:
         return None
     if kind == "folder":
-        return {name: _stamp(path / name) for name in ("data.mdb", "init_net.pb", "predict_net.pb")}
+        return {name: _stamp(path / name) for name in (LMDB_DATA, INIT, PREDICT)}
     status = status_of(path)
     return [status.st_size, status.st_mtime_ns]
 

@@ -12,14 +12,12 @@ from tazza.graph.inference import infer_net
 from tazza.images.files import SUFFIXES
 from tazza.interop import Predictor, PredictorFile
 from tazza.interop.chosen_inputs import check_inputs, choose_inputs
-from tazza.interop.model_folder import NET_SUFFIXES, find_nets, init_beside
+from tazza.interop.model_folder import INIT, NET_SUFFIXES, PREDICT, find_nets, init_beside
 from tazza.interop.predictor_file import ROLES
 from tazza.operator import Spec
 from tazza.proto import NetDef
 from tazza.proto.message import read_message
 from tazza.runtime.files import kind_of, shown
-
-INIT, MAIN = "init_net.pb", "predict_net.pb"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +92,9 @@ def find_model(path: Path, init_net: Path | None, loading: Loading | None = None
         raise ArgumentError(f"{shown(path)} is an image, and the model comes first", hint="tazza predict MODEL IMAGES")
     if path.suffix not in NET_SUFFIXES:
         return ModelFiles(path, None, is_net=False, loading=said)
-    if init_net is None and path.name == INIT and kind_of(path.with_name(MAIN)) == "file":
+    if init_net is None and path.name == INIT and kind_of(path.with_name(PREDICT)) == "file":
         raise ArgumentError(
-            f"{shown(path)} makes the parameters of '{path.with_name(MAIN)}'", hint="name that net, or their folder"
+            f"{shown(path)} makes the parameters of '{path.with_name(PREDICT)}'", hint="name that net, or their folder"
         )
     init = init_beside(path) if init_net is None else init_net
     return ModelFiles(path, init, is_net=True, loading=said)

@@ -29,12 +29,13 @@ from tazza.interop.int8 import (
     watch_nets,
 )
 from tazza.interop.int8.method import find_method
+from tazza.interop.model_folder import INIT, PREDICT
 from tazza.interop.predictor_file import ROLES
 from tazza.proto import NetDef
 from tazza.proto.message import read_message, write_message
 from tazza.runtime.files import kind_of, shown
 
-INIT, PREDICT, TABLE, PICTURE = "init_net.pb", "predict_net.pb", "comparison.csv", "comparison.png"
+TABLE, PICTURE = "comparison.csv", "comparison.png"
 RESULTS = (INIT, PREDICT, TABLE, PICTURE)
 COLUMNS = ("blob", "operator", "in", "dB", "adds", "largest error", "clipped")
 TEXT_COLUMNS = 3

@@ -12,20 +12,20 @@ from rich.console import Console
 from tazza.cli.console import make_console, print_text
 from tazza.cli.progress import Pace
 from tazza.cli.ranks import PictureJob, build_share, follow_lenet, follows
-from tazza.cli.train_folder import CHECKPOINT, HISTORY, OF_LISTENERS, SETTINGS, remove_results, training_folder
+from tazza.cli.train_folder import CHECKPOINT, HISTORY, OF_EVERY, SETTINGS, remove_results, training_folder
 from tazza.cli.train_nets import SOFTMAX, TrainingNets
 from tazza.cli.train_settings import TrainSettings
 from tazza.cli.training_run import TrainingRun
 from tazza.db.image_source import TrainAndTest, prepare
 from tazza.interop import save_nets, save_predictor
+from tazza.interop.model_folder import INIT, PREDICT
 from tazza.models.evaluation import Evaluation, evaluate
 from tazza.models.training import Trainer
 from tazza.runtime.files import kind_of
 from tazza.workspace import Workspace
 
-INIT, PREDICT, PREDICTOR = "init_net.pb", "predict_net.pb", "lenet.minidb"
-CURVES, DIGIT = "curves.png", "digit.png"
-RESULTS = (CHECKPOINT, HISTORY, INIT, PREDICT, PREDICTOR, CURVES, DIGIT, *OF_LISTENERS)
+PREDICTOR, DIGIT = "lenet.minidb", "digit.png"
+RESULTS = (*OF_EVERY, PREDICTOR, DIGIT)
 """What a training leaves, beside its settings and data."""
 LEAST_SURE = 24
 """Images in the picture of those that the net was least sure of."""
@@ -116,16 +116,14 @@ class _Run(TrainingRun):
 
     def finish(self, trainer: Trainer, started: float) -> Evaluation:
         """Test, write the nets, draw the pictures, and print the results."""
+        from tazza.observers.drawing import save_image
+
         tested = self._evaluate(trainer, min(LEAST_SURE, self._data.test.count))
         self.note_test(trainer, {self.tested: tested.accuracy})
         self.history.write(self.out / HISTORY)
         self._export(trainer.workspace)
-        self._draw(tested)
-        seconds = time.perf_counter() - started
-        self.say(
-            f"test accuracy {tested.accuracy:.2%} ({tested.correct} of {tested.count}),"
-            f" {self.pace.units_per_s:.0f} images/s, {trainer.iteration} iterations, {seconds:.1f} s in all"
-        )
+        save_image(self.out / DIGIT, tested.least_sure[-1].image)
+        self.show_accuracy(trainer, tested, started)
         return tested
 
     def _export(self, workspace: Workspace) -> None:
@@ -133,14 +131,3 @@ class _Run(TrainingRun):
         out = self.out
         save_nets(out / INIT, out / PREDICT, net, workspace, outputs=[SOFTMAX], parameters=names)
         save_predictor(out / PREDICTOR, net, workspace, outputs=[SOFTMAX], parameters=names)
-
-    def _draw(self, tested: Evaluation) -> None:
-        from tazza.observers.drawing import draw_curves, save_image
-
-        save_image(self.out / DIGIT, tested.least_sure[-1].image)
-        title = f"test accuracy {tested.accuracy:.2%}"
-        loss = self.history.curve(lambda step: step.loss)
-        with self.left_out("pictures"):
-            if loss is not None:
-                accuracy, rate = self.history.curve(lambda step: step.accuracy), self.history.rates()
-                draw_curves(self.out / CURVES, loss, accuracy, tested=self.history.tested(), rate=rate, title=title)

@@ -8,15 +8,15 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from tazza.errors import ArgumentError, FileError
+from tazza.interop.model_folder import INIT, PREDICT
 from tazza.models.evaluation_files import FILES
 from tazza.models.step_times import TIMES
 from tazza.runtime.alone import LOCK, alone
 from tazza.runtime.files import kind_of, make_folder, shown
 
-CHECKPOINT, SETTINGS, HISTORY = "checkpoint.minidb", "settings.json", "history.csv"
-"""What every training keeps."""
-OF_LISTENERS = (*FILES, TIMES)
-"""What listeners of every training leave."""
+CHECKPOINT, SETTINGS, HISTORY, CURVES = "checkpoint.minidb", "settings.json", "history.csv", "curves.png"
+OF_EVERY = (CHECKPOINT, HISTORY, INIT, PREDICT, CURVES, *FILES, TIMES)
+"""What every training leaves beside its settings, as far as it has it; the last ones are of its listeners."""
 
 
 @contextmanager

@@ -9,8 +9,7 @@ from tazza.cli.train_settings import TrainSettings
 from tazza.db.image_source import ImageDB, TrainAndTest, first_image_dims
 from tazza.errors import ArgumentError, NetError, ShapeError
 from tazza.graph.derivation import net_that_tests
-from tazza.models import OPTIMIZERS, BlobReference, Model
-from tazza.models.optimizer import OPTIONS
+from tazza.models import BlobReference, Model
 from tazza.models.rate import rates_of
 from tazza.models.training import seed_operators
 from tazza.models.zoo import lenet_training, pixels
@@ -103,28 +102,8 @@ def _lenet(settings: TrainSettings, data: TrainAndTest, iterations: int) -> tupl
             )
     model = Model("lenet")
     lenet_training(model, DATA, LABEL)
-    _add_solver(model, settings, iterations)
+    settings.chosen_solver().add_to(model, iterations)
     return model.init_net.proto, model.net.proto
-
-
-def _add_solver(model: Model, settings: TrainSettings, iterations: int) -> None:
-    chosen = settings.SOLVER if settings.solver is None else settings.solver
-    solver, taken = OPTIMIZERS[chosen], OPTIONS[chosen]
-    wanted = {
-        "momentum": (settings.momentum, settings.MOMENTUM),
-        "weight_decay": (settings.weight_decay, settings.WEIGHT_DECAY),
-    }
-    refused = [name for name, (given, _) in wanted.items() if given is not None and name not in taken]
-    if refused:
-        raise ArgumentError(f"solver {chosen!r} has no {refused[0]!r}", hint="leave the option out")
-    options = {name: default if given is None else given for name, (given, default) in wanted.items() if name in taken}
-    solver(
-        model,
-        settings.LEARNING_RATE if settings.learning_rate is None else settings.learning_rate,
-        policy=settings.POLICY if settings.policy is None else settings.policy,
-        **options,
-        **settings.policy_arguments(iterations),
-    )
 
 
 # -- nets from files -------------------------------------------------------------------------------------------------

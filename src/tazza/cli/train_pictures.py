@@ -15,26 +15,36 @@ from tazza.cli.progress import Counted, Pace
 from tazza.cli.train_folder import (
     CHECKPOINT,
     HISTORY,
-    OF_LISTENERS,
+    OF_EVERY,
     SETTINGS,
     alone_in,
     make_writable,
     remove_results,
     training_folder,
 )
-from tazza.cli.train_settings import StoredSettings
+from tazza.cli.train_settings import StoredSettings, check_length
 from tazza.cli.train_task import options_of
 from tazza.cli.training_run import TrainingRun
 from tazza.errors import ArgumentError
-from tazza.fitting import FitOptions, PictureTraining, Source, find_rate, find_source, fit_options
-from tazza.fitting.training import BEST, INIT, LABELS, PREDICT, best_test, waited_since_best
+from tazza.fitting import (
+    Augmentation,
+    FitOptions,
+    PictureTraining,
+    Solver,
+    Source,
+    find_rate,
+    find_source,
+    fit_options,
+)
+from tazza.fitting.option import default_of
+from tazza.fitting.training import BEST, LABELS, best_test, waited_since_best
 from tazza.images.preprocessing import FILE_NAME
 from tazza.models.evaluation import Evaluation
 from tazza.models.training import Trainer
 from tazza.runtime.files import kind_of
 
-CURVES, RATES, RATES_PICTURE = "curves.png", "rates.csv", "rates.png"
-RESULTS = (CHECKPOINT, HISTORY, INIT, PREDICT, LABELS, FILE_NAME, BEST, CURVES, *OF_LISTENERS)
+RATES, RATES_PICTURE = "rates.csv", "rates.png"
+RESULTS = (*OF_EVERY, LABELS, FILE_NAME, BEST)
 """What a training leaves, beside its settings and data."""
 LEAST_SURE = 24
 """Images in the picture of those that the net was least sure of."""
@@ -56,25 +66,25 @@ class PictureSettings(StoredSettings):
     size: int | None = None
     colors: str | None = None
     preset: str | None = None
-    batch_size: int = 32
-    epochs: float = 10.0
+    batch_size: int = default_of(FitOptions, "batch_size")
+    epochs: float = default_of(FitOptions, "epochs")
     iterations: int | None = None
-    solver: str = "sgd"
+    solver: str = default_of(Solver, "name")
     learning_rate: float | None = None
     momentum: float | None = None
     weight_decay: float | None = None
-    policy: str = "poly"
+    policy: str = default_of(Solver, "policy")
     gamma: float | None = None
     stepsize: int | None = None
     power: float | None = None
     solver_options: dict[str, str] = field(default_factory=dict[str, str])
-    flip: bool = False
-    shift: int = 0
-    zoom: float = 0.0
-    rotate: float = 0.0
-    light: float = 0.0
-    seed: int = 1
-    test_share: float = 0.2
+    flip: bool = default_of(Augmentation, "flip")
+    shift: int = default_of(Augmentation, "shift")
+    zoom: float = default_of(Augmentation, "zoom")
+    rotate: float = default_of(Augmentation, "rotate")
+    light: float = default_of(Augmentation, "light")
+    seed: int = default_of(FitOptions, "seed")
+    test_share: float = default_of(FitOptions, "test_share")
     start: str | None = None
     freeze: str | None = None
     net_options: dict[str, str] = field(default_factory=dict[str, str])
@@ -90,8 +100,7 @@ class PictureSettings(StoredSettings):
         Raises:
             ArgumentError: options that do not go together.
         """
-        if "iterations" in given and "epochs" in given:
-            raise ArgumentError("--iterations and --epochs are both given", hint="pass one")
+        check_length(given)
         length = {"iterations": None} if "epochs" in given else {}
         tables = {name: {**getattr(self, name), **given.get(name, {})} for name in ("solver_options", "net_options")}
         return replace(self, **{**length, **given, **tables})
@@ -300,20 +309,5 @@ class _Run(TrainingRun):
             told = f", of the best, after iteration {best}"
         else:
             training.export(self.out)
-        self._draw(tested)
-        seconds = time.perf_counter() - started
-        self.say(
-            f"test accuracy {tested.accuracy:.2%} ({tested.correct} of {tested.count}){told},"
-            f" {self.pace.units_per_s:.0f} images/s, {trainer.iteration} iterations, {seconds:.1f} s in all"
-        )
+        self.show_accuracy(trainer, tested, started, beside=told)
         return tested
-
-    def _draw(self, tested: Evaluation) -> None:
-        from tazza.observers.drawing import draw_curves
-
-        title = f"test accuracy {tested.accuracy:.2%}"
-        loss = self.history.curve(lambda step: step.loss)
-        if loss is not None:
-            accuracy, rate = self.history.curve(lambda step: step.accuracy), self.history.rates()
-            with self.left_out("picture"):
-                draw_curves(self.out / CURVES, loss, accuracy, tested=self.history.tested(), rate=rate, title=title)

@@ -10,15 +10,8 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from tazza.errors import ArgumentError, FormatError
+from tazza.fitting.solver import Solver
 from tazza.runtime.files import read_json, shown, write_bytes_atomically
-
-POLICY_DEFAULTS: Mapping[str, Mapping[str, float]] = {
-    "step": {"gamma": 0.999, "stepsize": 1},
-    "exp": {"gamma": 0.999},
-    "inv": {"gamma": 1e-4, "power": 0.75},
-    "poly": {"power": 1.0},
-}
-"""Of the policies that are of no use without; LearningRate itself takes 0 for all of them, as Caffe2 does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +77,6 @@ class TrainSettings(StoredSettings):
 
     EPOCHS = 10.0
     LEARNING_RATE = 0.05
-    MOMENTUM = 0.9
-    WEIGHT_DECAY = 5e-4
-    POLICY = "poly"
-    SOLVER = "sgd"
 
     def updated(self, given: Mapping[str, Any]) -> TrainSettings:
         """Return the settings with the options that were given.
@@ -95,10 +84,7 @@ class TrainSettings(StoredSettings):
         Raises:
             ArgumentError: options that do not go together.
         """
-        if "iterations" in given and "epochs" in given:
-            raise ArgumentError(
-                f"--iterations {given['iterations']} and --epochs {given['epochs']:g} are both given", hint="pass one"
-            )
+        check_length(given)
         length = {"iterations": None, "epochs": None} if {"iterations", "epochs"} & given.keys() else {}
         return replace(self, **{**length, **given})
 
@@ -117,10 +103,7 @@ class TrainSettings(StoredSettings):
                 f"--{own[0].replace('_', '-')} has no effect on --net {self.net}, which updates its parameters itself",
                 hint="change the net, or leave the option out",
             )
-        if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
-            raise ArgumentError(f"--learning-rate {self.learning_rate} is not above 0")
-        if self.momentum is not None and not 0 <= self.momentum < 1:
-            raise ArgumentError(f"--momentum {self.momentum} is not in 0 ... 1, without 1")
+        self.chosen_solver()
 
     def iterations_of(self, records: int) -> int:
         """Return how many iterations are wanted, over so many records."""
@@ -129,13 +112,32 @@ class TrainSettings(StoredSettings):
         epochs = self.EPOCHS if self.epochs is None else self.epochs
         return max(1, math.ceil(epochs * records / self.batch_size))
 
-    def policy_arguments(self, iterations: int) -> dict[str, float]:
-        """Return what LearningRate is given beside the rate; the policy `poly` reaches 0 after `iterations`."""
-        policy = self.POLICY if self.policy is None else self.policy
-        own = {name: getattr(self, name) for name in ("gamma", "stepsize", "power")}
-        given = {name: value for name, value in own.items() if value is not None}
-        end: dict[str, float] = {"max_iter": iterations} if policy == "poly" else {}
-        return {**POLICY_DEFAULTS.get(policy, {}), **end, **given}
+    def chosen_solver(self) -> Solver:
+        """Return how LeNet learns.
+
+        Raises:
+            ArgumentError: a rate or a momentum is out of its range.
+        """
+        own = ("momentum", "weight_decay", "gamma", "stepsize", "power")
+        options = {name: value for name in own if (value := getattr(self, name)) is not None}
+        named = {"name": self.solver, "policy": self.policy}
+        return Solver(
+            learning_rate=self.LEARNING_RATE if self.learning_rate is None else self.learning_rate,
+            options=options,
+            **{name: value for name, value in named.items() if value is not None},
+        )
+
+
+def check_length(given: Mapping[str, Any]) -> None:
+    """Check that options say in one way how long a training is.
+
+    Raises:
+        ArgumentError: they say it in two.
+    """
+    if "iterations" in given and "epochs" in given:
+        raise ArgumentError(
+            f"--iterations {given['iterations']} and --epochs {given['epochs']:g} are both given", hint="pass one"
+        )
 
 
 def _is(kind: str, value: object) -> bool:

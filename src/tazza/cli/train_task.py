@@ -17,11 +17,12 @@ from rich.console import Console
 from tazza.cli.console import make_console
 from tazza.cli.progress import Pace
 from tazza.cli.ranks import TaskJob, follow_task, follows, share_task
-from tazza.cli.train_folder import CHECKPOINT, HISTORY, OF_LISTENERS, SETTINGS, remove_results, training_folder
+from tazza.cli.train_folder import CHECKPOINT, HISTORY, OF_EVERY, SETTINGS, remove_results, training_folder
 from tazza.cli.train_settings import StoredSettings
 from tazza.cli.training_run import TrainingRun
 from tazza.errors import ArgumentError, FileError
 from tazza.interop import save_nets
+from tazza.interop.model_folder import INIT, PREDICT
 from tazza.models.task import Learning, TrainingTask
 from tazza.models.training import Trainer
 from tazza.nets import NETS
@@ -29,8 +30,8 @@ from tazza.registry import Registry
 from tazza.runtime.files import kind_of, resolved, shown, write_bytes_atomically
 from tazza.runtime.modules import import_file
 
-INIT, PREDICT, CURVES, FIGURES = "init_net.pb", "predict_net.pb", "curves.png", "figures.json"
-RESULTS = (CHECKPOINT, HISTORY, INIT, PREDICT, CURVES, FIGURES, *OF_LISTENERS)
+FIGURES = "figures.json"
+RESULTS = (*OF_EVERY, FIGURES)
 """What a training leaves, beside its settings."""
 TESTS = 10
 """Tests of a training, the last one included; as many checkpoints."""
@@ -205,7 +206,7 @@ class _Run(TrainingRun):
         self.history.write(self.out / HISTORY)
         write_bytes_atomically(self.out / FIGURES, (json.dumps(figures, indent=1) + "\n").encode())
         self._export()
-        self._draw(figures)
+        self.draw_curves(_told(figures))
         seconds = time.perf_counter() - started
         pace = f"{self.pace.units_per_s:.1f} steps/s"
         self.say(f"{_told(figures)}, {pace}, {trainer.iteration} iterations, {seconds:.1f} s in all")
@@ -215,14 +216,6 @@ class _Run(TrainingRun):
         if predictor is not None:
             kept = [name for name in predictor.parameters if name in self._learning.parameters]
             save_nets(self.out / INIT, self.out / PREDICT, predictor, self._learning.workspace, parameters=kept)
-
-    def _draw(self, figures: Mapping[str, float]) -> None:
-        from tazza.observers.drawing import draw_curves
-
-        loss = self.history.curve(lambda step: step.loss)
-        if loss is not None:
-            with self.left_out("picture"):
-                draw_curves(self.out / CURVES, loss, None, rate=self.history.rates(), title=_told(figures))
 
 
 def _told(figures: Mapping[str, float]) -> str:

@@ -15,12 +15,13 @@ from rich.console import Console
 
 from tazza.cli.console import make_console, print_text
 from tazza.cli.progress import Pace
-from tazza.cli.train_folder import CHECKPOINT, HISTORY, OF_LISTENERS, SETTINGS, remove_results, training_folder
-from tazza.cli.train_settings import StoredSettings
+from tazza.cli.train_folder import CHECKPOINT, HISTORY, OF_EVERY, SETTINGS, remove_results, training_folder
+from tazza.cli.train_settings import StoredSettings, check_length
 from tazza.cli.training_run import TrainingRun
 from tazza.db.text import CharacterText, read_characters
 from tazza.errors import ArgumentError
 from tazza.interop import save_nets
+from tazza.interop.model_folder import INIT, PREDICT
 from tazza.models import Model, ParameterKind, adam
 from tazza.models.text import Windows, nats_a_character, one_hot, sample
 from tazza.models.training import Trainer, seed_operators
@@ -40,9 +41,8 @@ from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType
 from tazza.workspace import Workspace
 
-INIT, PREDICT, ALPHABET = "init_net.pb", "predict_net.pb", "alphabet.json"
-CURVES, SAMPLE = "curves.png", "sample.txt"
-RESULTS = (CHECKPOINT, HISTORY, INIT, PREDICT, ALPHABET, CURVES, SAMPLE, *OF_LISTENERS)
+ALPHABET, SAMPLE = "alphabet.json", "sample.txt"
+RESULTS = (*OF_EVERY, ALPHABET, SAMPLE)
 """What a training leaves, beside its settings."""
 BEGINNING = "\n\n"
 """What a sample goes on from, where the alphabet has it."""
@@ -74,10 +74,7 @@ class TextSettings(StoredSettings):
         Raises:
             ArgumentError: options that do not go together.
         """
-        if "iterations" in given and "epochs" in given:
-            raise ArgumentError(
-                f"--iterations {given['iterations']} and --epochs {given['epochs']:g} are both given", hint="pass one"
-            )
+        check_length(given)
         length = {"iterations": None} if "epochs" in given else {}
         return replace(self, **{**length, **given})
 
@@ -221,7 +218,7 @@ class _Run(TrainingRun):
         tested = self._measured(trainer)
         self.history.write(self.out / HISTORY)
         self._export(trainer.workspace)
-        self._draw(tested)
+        self.draw_curves(f"test loss {tested:.3f} nats a character", tests="loss")
         said = self._sample(trainer.workspace)
         write_bytes_atomically(self.out / SAMPLE, said.encode())
         self.say(f"a sample:\n{said}\n")
@@ -255,16 +252,6 @@ class _Run(TrainingRun):
         names = [*self._nets.parameters, *states.before]
         save_nets(self.out / INIT, self.out / PREDICT, model.net.proto, inner, outputs=outputs, parameters=names)
         write_bytes_atomically(self.out / ALPHABET, (json.dumps(self._text.alphabet) + "\n").encode())
-
-    def _draw(self, tested: float) -> None:
-        from tazza.observers.drawing import draw_curves
-
-        loss = self.history.curve(lambda step: step.loss)
-        if loss is not None:
-            title = f"test loss {tested:.3f} nats a character"
-            with self.left_out("picture"):
-                tests, rate = self.history.tested(), self.history.rates()
-                draw_curves(self.out / CURVES, loss, None, tested_loss=tests, rate=rate, title=title)
 
 
 def _without(model: Model, names: set[str]) -> Any:

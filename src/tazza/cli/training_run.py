@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from rich.console import Console
 
@@ -19,7 +19,7 @@ from tazza.cli.history import History
 from tazza.cli.interruption import Interruption
 from tazza.cli.progress import Display, Pace, diverged
 from tazza.cli.ranks import check_ranks
-from tazza.cli.train_folder import CHECKPOINT, HISTORY, SETTINGS, check_end
+from tazza.cli.train_folder import CHECKPOINT, CURVES, HISTORY, SETTINGS, check_end
 from tazza.cli.train_settings import StoredSettings
 from tazza.models.evaluation import Evaluation
 from tazza.models.listener import TrainingListener
@@ -103,6 +103,34 @@ class TrainingRun:
         self.history.tests[trainer.iteration] = next(iter(figures.values()))
         for listener in self._listeners:
             listener.tested(trainer, figures)
+
+    def draw_curves(self, title: str, *, tests: Literal["accuracy", "loss"] | None = None) -> None:
+        """Draw what the steps gave, and the tests between them where these gave one of both."""
+        from tazza.observers.drawing import draw_curves
+
+        loss = self.history.curve(lambda step: step.loss)
+        if loss is None:
+            return
+        tested = self.history.tested()
+        with self.left_out("picture"):
+            draw_curves(
+                self.out / CURVES,
+                loss,
+                self.history.curve(lambda step: step.accuracy),
+                tested=tested if tests == "accuracy" else None,
+                tested_loss=tested if tests == "loss" else None,
+                rate=self.history.rates(),
+                title=title,
+            )
+
+    def show_accuracy(self, trainer: Trainer, tested: Evaluation, started: float, *, beside: str = "") -> None:
+        """Draw the curves of a training that sorts pictures, and print what it came to; `started` as for `finish`."""
+        self.draw_curves(f"test accuracy {tested.accuracy:.2%}", tests="accuracy")
+        seconds = time.perf_counter() - started
+        self.say(
+            f"test accuracy {tested.accuracy:.2%} ({tested.correct} of {tested.count}){beside},"
+            f" {self.pace.units_per_s:.0f} images/s, {trainer.iteration} iterations, {seconds:.1f} s in all"
+        )
 
     def left_out(self, what: str) -> AbstractContextManager[None]:
         """Return a block that draws: where the library for it is missing, why there is no picture is said."""

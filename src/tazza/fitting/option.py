@@ -58,6 +58,16 @@ KINDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
 """What a type in a declaration stands for, and whether a value is of it."""
 
 
+def default_of(options: type[DataclassInstance], name: str) -> Any:
+    """Return the default of a field.
+
+    >>> from tazza.fitting import Augmentation
+    >>> default_of(Augmentation, "shift")
+    0
+    """
+    return next(each.default for each in fields(options) if each.name == name)
+
+
 def check_types(options: DataclassInstance) -> None:
     """Check that every field holds what it is declared to hold; fields of other types are left to themselves.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -85,7 +84,7 @@ class Solver:
         options: of the optimizer and arguments of the policy, by name.
 
     Raises:
-        ArgumentError: a value is of another kind.
+        ArgumentError: a value is of another kind, or out of its range.
     """
 
     name: str = "sgd"
@@ -98,17 +97,15 @@ class Solver:
         for name, value in self.options.items():
             if not _is_value(name, value):
                 raise ArgumentError(f"{name} = {one_line(repr(value))}", hint="a finite number, or true or false")
+        if not self.rate() > 0:
+            raise ArgumentError(f"a learning rate of {self.learning_rate} is not above 0")
+        momentum = self.options.get("momentum")
+        if momentum is not None and not (is_number(momentum) and 0 <= momentum < 1):
+            raise ArgumentError(f"momentum {momentum} is not in 0 ... 1, without 1")
 
     def rate(self) -> float:
-        """Return what the policy starts from.
-
-        Raises:
-            ArgumentError: it is not above 0.
-        """
-        rate = RATES.get(self.name, RATE) if self.learning_rate is None else self.learning_rate
-        if not 0 < rate < math.inf:
-            raise ArgumentError(f"a learning rate of {rate} is not above 0")
-        return rate
+        """Return what the policy starts from."""
+        return RATES.get(self.name, RATE) if self.learning_rate is None else self.learning_rate
 
     def add_to(self, model: Model, steps: int) -> None:
         """Append the updates to a model that has its gradients, for a training of so many steps.
@@ -119,8 +116,6 @@ class Solver:
         optimizer, own = OPTIMIZERS[self.name], OPTIONS[self.name]
         POLICIES[self.policy]
         given = {name: value for name, value in self.options.items() if value is not None}
-        if "momentum" in given and not 0 <= given["momentum"] < 1:
-            raise ArgumentError(f"momentum {given['momentum']} is not in 0 ... 1, without 1")
         shared = {name: value for name, value in SHARED.items() if name in own}
         of_policy = {name: _typed(name, value) for name, value in given.items() if name not in own}
         refused = sorted(name for name in of_policy if not _is_argument(name))

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tazza.db.image_source import TEST_SHARE
 from tazza.db.images import Progress, no_progress
 from tazza.errors import ArgumentError, FormatError
 from tazza.fitting.augmentation import Augmentation
@@ -51,6 +52,7 @@ from tazza.fitting.transfer import (
 from tazza.images.labels import read_labels
 from tazza.images.preprocessing import FILE_NAME, PRESETS, Preprocessing
 from tazza.interop import save_nets
+from tazza.interop.model_folder import INIT, PREDICT
 from tazza.models.evaluation import Evaluation, Outputs, evaluate
 from tazza.models.model import Model
 from tazza.models.training import CHECKPOINT_TYPE, Trainer, TrainingStep, seed_operators
@@ -64,7 +66,7 @@ from tazza.runtime.modules import load_module
 from tazza.runtime.threads import thread_count
 from tazza.workspace import Workspace
 
-INIT, PREDICT, LABELS, BEST, DATABASES = "init_net.pb", "predict_net.pb", "labels.txt", "best.minidb", "data"
+LABELS, BEST, DATABASES = "labels.txt", "best.minidb", "data"
 """What lies in the folder of a training, beside its preprocessing."""
 
 
@@ -104,7 +106,7 @@ class FitOptions:
     solver: Solver = field(default_factory=Solver)
     augmentation: Augmentation = field(default_factory=Augmentation)
     seed: int = 1
-    test_share: float = 0.2
+    test_share: float = TEST_SHARE
     start: str | os.PathLike[str] | None = None
     freeze: Sequence[str] = ()
     net_options: Mapping[str, Any] = field(default_factory=dict[str, Any])

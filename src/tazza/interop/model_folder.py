@@ -18,6 +18,8 @@ from tazza.errors import FileError, FormatError, TazzaError
 from tazza.runtime.files import AnyPath, kind_of, names_in, read_json, shown
 from tazza.tensor import DataType, TensorSpec
 
+INIT, PREDICT = "init_net.pb", "predict_net.pb"
+"""What nets are written as."""
 NET_SUFFIXES = (".pb", ".pbtxt", ".prototxt", ".txt")
 """What the files of nets end in; of two that are called alike the first counts."""
 DATABASE_SUFFIXES = (".minidb", ".predictor")
