@@ -59,8 +59,10 @@ def test_four_ranks_do_too_and_so_does_a_joint_batch_without_normalization(case:
 
 
 @pytest.mark.slow
-def test_gradients_may_go_around_in_few_bytes() -> None:
-    exact, rounded = alone("lenet", 2), ranks_of("lenet", 2, "simple", Exchanging(sent_as="bfloat16"))
+@pytest.mark.parametrize(("sent_as", "slack"), [("bfloat16", 1e-3), ("float16", 1e-4)])
+def test_gradients_may_go_around_in_few_bytes(sent_as: str, slack: float) -> None:
+    """Each is rounded once, by 8 or 11 bits: losses part by a third of the slack."""
+    exact, rounded = alone("lenet", 2), ranks_of("lenet", 2, "simple", Exchanging(sent_as=sent_as))
     check_same(rounded[0], rounded[1], 0)
     assert rounded[0].losses != exact.losses
-    np.testing.assert_allclose(rounded[0].losses, exact.losses, rtol=0.05)
+    np.testing.assert_allclose(rounded[0].losses, exact.losses, rtol=slack)
