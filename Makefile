@@ -12,11 +12,13 @@ CODE := src tests benchmarks tools $(wildcard examples)
 # One process for each core: the type checker beside them is done long before they are.
 WORKERS := $(shell $(PYTHON) -c 'import os; print(min(4, os.cpu_count() or 1))')
 SPREAD := $(if $(filter 1,$(WORKERS)),,--numprocesses $(WORKERS) --dist worksteal)
+# One more where nothing runs beside them: many tests wait, for threads, for other processes, for the disk.
+ONE_MORE := --numprocesses $(shell expr $(WORKERS) + 1) --dist worksteal
 
 # Compiled modules and tests are kept between runs: collecting the tests is three times as fast then.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv train test test-gpu fuzz-gpu soak records judge fuzz check types changed-types fast format index engines proto walk tutorial bench bench-tensor bench-nets bench-ops bench-gpu profile docs documents array-api test-oldest
+.PHONY: help venv train test delivery test-gpu fuzz-gpu soak records judge fuzz check types changed-types fast format index engines proto walk tutorial bench bench-tensor bench-nets bench-ops bench-gpu profile docs documents array-api test-oldest
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST)
@@ -32,8 +34,11 @@ $(INSTALLED): pyproject.toml
 train: venv  ## Train LeNet on the handwritten digits that come with scikit-learn
 	$(BIN)/tazza train lenet --out out/lenet --overwrite
 
-test: venv  ## Run all tests, and say what was skipped and why
-	$(BIN)/pytest -r s $(SPREAD)
+test: venv  ## Run the tests of the package, and say what was skipped and why
+	$(BIN)/pytest -r s -m 'not delivery' $(ONE_MORE)
+
+delivery: venv  ## Tests of what goes with it: the commands of documents, the site, the wheel, types of all files; five minutes
+	$(BIN)/pytest -r s -m delivery $(ONE_MORE) tests/distribution tests/docs tests/house
 
 test-gpu: venv  ## Tests on a CUDA device, all cases of its engines among them; without one, says so, and runs a sample on a fake one
 	$(BIN)/pytest -r s tests/device tests/engines/cuda tests/engines/cublas tests/codegen/test_nvptx.py

@@ -40,9 +40,10 @@ def forget_statistics() -> None:
     OF_PROCESS._sums.clear()  # pyright: ignore[reportPrivateUsage]
 
 
-def operators() -> list[str]:
+@functools.cache
+def operators() -> tuple[str, ...]:
     """Return the operator types that have recordings here."""
-    return sorted(path.stem for path in FOLDER.glob("*.npz"))
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.npz")))
 
 
 @functools.cache

@@ -6,7 +6,7 @@
 
 A file is right as long as it, all that it imports (and what these import), the checker's settings and the installed
 packages are those of the run that found it so. In a fresh checkout nothing is known: then the package is checked, and
-of tests, tools, benchmarks and examples what differs from the last commit; a test of `make test` checks the others.
+of tests, tools, benchmarks and examples what differs from the last commit; `make delivery` checks the others.
 """
 
 from __future__ import annotations

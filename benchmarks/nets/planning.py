@@ -30,8 +30,8 @@ from tazza.tensor import DataType, Tensor, TensorSpec
 from tazza.workspace import Workspace
 
 NET = "resnet50"
-BATCH = 16
-"""Of the training step."""
+BATCHES = {True: 2, False: 16}
+"""Of the training step, quickly or not."""
 ALONE, BESIDE = "alone", "beside Python"
 SIZES = {True: 64, False: 224}
 """Height and width of an image, quickly or not."""
@@ -58,7 +58,7 @@ def activation_bytes(*, quick: bool) -> tuple[int, int]:
     model = CLASSIFIERS[NET].training(size=SIZES[quick], accuracy=False)
     sgd(model, 0.001, momentum=0.9, nesterov=False)
     model.net.add_external_output(LOSS)
-    made = _workspace(model, BATCH, quick=quick)
+    made = _workspace(model, BATCHES[quick], quick=quick)
     definition = _planned(model)
     kept = {name for one in model.parameters for name in (one, f"{one}_grad")}
     values = {name: blob.value for name in made.blob_names() if (blob := made.get_blob(name)) is not None}

@@ -161,7 +161,7 @@ def test_gradients_that_share_names_are_the_same(name: str) -> None:
     parameters = parameters_of(model.param_init_net.Proto())
     for kind in ("dag",) if name in LARGE else TYPES:
         expected = run(parameters, net, feed, kind, wanted)
-        for number, one in enumerate(made):
+        for number, one in enumerate(made[::3] if name in LARGE else made):
             assert len(names_of(one)) < len(names_of(net))
             assert run(parameters, one, feed, kind, wanted) == expected, (kind, number)
 

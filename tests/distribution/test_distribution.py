@@ -39,6 +39,7 @@ def test_every_extra_is_told() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.delivery
 def test_wheels_of_the_tree_and_of_its_distribution_are_one(tmp_path: Path) -> None:
     backend = install_backend(tmp_path)
     wheel = build(ROOT, backend, tmp_path / "wheel", "wheel")
@@ -84,6 +85,7 @@ def check_metadata(wheel: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.delivery
 def test_a_day_with_nothing_but_a_wheel(tmp_path: Path) -> None:
     """`pip install` of the wheel into an environment of its own, in another folder; then what newcomers do."""
     wheel = build(ROOT, install_backend(tmp_path), tmp_path / "wheel", "wheel")

@@ -25,7 +25,8 @@ from tests.db.test_idx import idx_bytes
 from tests.docs.commands import COLUMNS, PAGES, ROOT, Copy, commands
 
 NOT_RUN = {
-    "make test": "runs this",
+    "make test": "runs for a quarter of an hour",
+    "make delivery": "runs this",
     "make test-gpu": "runs a part of this",
     "make check": "runs this, but for what is slow",
     "make types": "a part of `make check` looks at what changed",
@@ -198,6 +199,7 @@ def test_every_command_is_shown_somewhere() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.delivery
 @pytest.mark.parametrize("page", [page for page in PAGES if ALL[page]], ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_of_a_page(page: Path, copy: Copy) -> None:
     run = [each for each in dict.fromkeys(ALL[page]) if each not in NOT_RUN | LONG and not each.startswith("pip ")]

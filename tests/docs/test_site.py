@@ -36,6 +36,7 @@ class Loaded(HTMLParser):
 
 @needs_mkdocs
 @pytest.mark.slow
+@pytest.mark.delivery
 def test_it_is_built_and_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
     """Half a minute of a processor: the only test that reads all pages as a reader sees them."""
     html = build(tmp_path)

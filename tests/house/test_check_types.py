@@ -46,6 +46,7 @@ def test_who_imports_what_changed_is_checked(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.slow
+@pytest.mark.delivery
 def test_all_types_are_right() -> None:
     """Minutes where nothing is known; `make check` looks at the package alone then."""
     command = [sys.executable, "-m", "tools.check_types", "--whole"]

@@ -19,14 +19,20 @@ TILE = 2.0**12
 
 @dataclass(frozen=True)
 class Declared:
-    """The beginning of a row, the engine, which problems it is about, and which elements may be otherwise."""
+    """The beginning of a row, the engine, the types it is about, and which elements may be otherwise."""
 
     row: str
     engine: str
-    about: Callable[[Problem], bool]
+    types: Callable[[str], bool]
     allows: Callable[[Problem, Array, Wanted], Array]
+    condition: Callable[[Problem], bool] = lambda _: True
+    """Of these types the problems that it is about."""
     dtype: str = ""
     """What is computed in; any where it says nothing."""
+
+    def about(self, problem: Problem) -> bool:
+        """Whether a problem is one that it is about."""
+        return self.types(problem.type) and self.condition(problem)
 
 
 def _not_finite(problem: Problem) -> bool:
@@ -50,8 +56,17 @@ def _in_epilogue(problem: Problem, *functions: str) -> bool:
     return any(name in text for name in functions for text in texts)
 
 
-def _of_types(*types: str) -> Callable[[Problem], bool]:
-    return lambda problem: problem.type in types
+def _of_types(*types: str) -> Callable[[str], bool]:
+    return lambda type: type in types
+
+
+def _named(part: str) -> Callable[[str], bool]:
+    return lambda type: part in type
+
+
+def _any(type: str) -> bool:
+    del type
+    return True
 
 
 def _behind_nan(problem: Problem, result: Array, wanted: Wanted) -> Array:
@@ -71,8 +86,8 @@ def _near_zero(problem: Problem, result: Array, wanted: Wanted) -> Array:
         return np.abs(result - wanted.value) <= 8 * 2.0**-24 * alpha
 
 
-def _is_max_pool(problem: Problem) -> bool:
-    return problem.type.startswith("MaxPool") and not problem.type.endswith("Gradient")
+def _is_max_pool(type: str) -> bool:
+    return type.startswith("MaxPool") and not type.endswith("Gradient")
 
 
 def _zero_for_nan(problem: Problem, result: Array, wanted: Wanted) -> Array:
@@ -141,7 +156,7 @@ DECLARED = (
     Declared(
         "engine `onednn`: `LRN` where scale is above 7e12", "onednn", _of_types("LRN", "LRNGradient"), _scale_overflows
     ),
-    Declared("engine `onednn`: `Relu` of NaN", "onednn", _has_relu, _zero_for_nan),
+    Declared("engine `onednn`: `Relu` of NaN", "onednn", _any, _zero_for_nan, _has_relu),
     Declared(
         "engine `onednn`: `ReluGradient`, `PReluGradient`",
         "onednn",
@@ -154,18 +169,20 @@ DECLARED = (
     Declared(
         "engine `onednn` in bfloat16: a convolution of",
         "onednn",
-        lambda problem: "Conv" in problem.type and _not_finite(problem),
+        _named("Conv"),
         _nan_for_infinity,
+        _not_finite,
         "bfloat16",
     ),
     Declared(
         "engine `native/channels_last`: a channel that holds an infinity",
         "native/channels_last",
-        lambda problem: "SpatialBN" in problem.type and _not_finite(problem),
+        _named("SpatialBN"),
         _nan_for_infinity,
+        _not_finite,
     ),
-    Declared("engine `native/winograd`: a pixel that is infinite or NaN", "native/winograd", _overflows, _spoilt),
-    Declared("engine `native/winograd`: rounding of convolutions", "native/winograd", lambda problem: True, _largest),
+    Declared("engine `native/winograd`: a pixel that is infinite or NaN", "native/winograd", _any, _spoilt, _overflows),
+    Declared("engine `native/winograd`: rounding of convolutions", "native/winograd", _any, _largest),
 )
 
 

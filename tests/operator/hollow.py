@@ -21,7 +21,7 @@ from tests.judge.draw import Problem
 from tests.judge.hand import Array
 from tests.operator.spoiled import WRONG, Answer, answer, differs, problems
 
-SEEDS = 2
+SEEDS = 1
 """Problems that are drawn of each operator."""
 
 
