@@ -69,6 +69,13 @@ def test_fuse_pair_product(case: Rewrite) -> None:
         check_rewrite("fuse_pair_product", case)
 
 
+def test_sums_of_rows_in_few_bits_are_vectors_whatever_is_known_of_the_table() -> None:
+    look = "b = SparseLengthsSumFused8BitRowwise(w, n, l)"
+    before, after = (net(look, *rest, given="in: a, c, w, n, l") for rest in ((STACK, SQUARE, FLAT, CHOICE), (FUSED,)))
+    made = TRANSFORMS["fuse_pair_product"]().apply(parse_net(before))
+    assert print_net(made.net) == print_net(parse_net(after))
+
+
 def test_into_what_is_told() -> None:
     made = check_rewrite("fuse_pair_product", CASES[0])
     assert made.gone == dict.fromkeys("spfd", "fused into ConcatBatchMatMulBatchGatherOp 'y'")

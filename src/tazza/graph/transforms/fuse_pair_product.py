@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from tazza.graph.graph import Graph, Node, Value, overwrites
 from tazza.graph.transform import Transform, transform
+from tazza.operator import FLOAT, Spec
 from tazza.ops.math.matmul import BATCH_MATMUL
 from tazza.ops.math.pair_product import PAIR_PRODUCT
 from tazza.ops.shape.concat import adds_axis
@@ -79,10 +80,24 @@ def _is_stack(node: Node) -> bool:
 
 
 def _is_rows(value: Value) -> bool:
-    spec = value.spec
+    spec = value.spec if value.spec is not None or value.producer is None else _whatever_comes(value, value.producer)
     if not isinstance(spec, TensorSpec) or spec.dims is None:
         return False
     return len(spec.dims) == 2 and spec.dtype is DataType.FLOAT
+
+
+def _whatever_comes(value: Value, maker: Node) -> Spec | None:
+    """Return the spec of a result that has one element type, for any inputs of which nothing is known: indices."""
+    schema, place = maker.view.schema, maker.outputs.index(value)
+    if schema.outputs_by_letter[maker.view.output_letters[place]].dtypes != FLOAT:
+        return None
+    given: list[Spec | None] = []
+    for letter, taken in zip(maker.view.input_letters, maker.inputs, strict=True):
+        dtypes = schema.inputs_by_letter[letter].dtypes
+        one = next(iter(dtypes)) if isinstance(dtypes, frozenset) else dtypes
+        known = taken.spec is not None or not isinstance(one, DataType)
+        given.append(taken.spec if known else TensorSpec(None, one))
+    return schema.infer_specs(maker.view, given).specs[place]
 
 
 def _is_read(value: Value) -> bool:
