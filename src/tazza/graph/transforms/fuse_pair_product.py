@@ -95,8 +95,8 @@ def _whatever_comes(value: Value, maker: Node) -> Spec | None:
     for letter, taken in zip(maker.view.input_letters, maker.inputs, strict=True):
         dtypes = schema.inputs_by_letter[letter].dtypes
         one = next(iter(dtypes)) if isinstance(dtypes, frozenset) else dtypes
-        known = taken.spec is not None or not isinstance(one, DataType)
-        given.append(taken.spec if known else TensorSpec(None, one))
+        guess = TensorSpec(None, one) if isinstance(one, DataType) else None
+        given.append(guess if taken.spec is None else taken.spec)
     return schema.infer_specs(maker.view, given).specs[place]
 
 
