@@ -19,8 +19,9 @@ from tazza.graph.transform import Transform, transform
 from tazza.operator import FLOAT, Spec
 from tazza.ops.math.matmul import BATCH_MATMUL
 from tazza.ops.math.pair_product import PAIR_PRODUCT
-from tazza.ops.shape.concat import adds_axis
+from tazza.ops.shape.concat import adds_axis, concats
 from tazza.ops.shape.reshape import FLATTEN
+from tazza.ops.sparse.gather import gathers
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
@@ -74,7 +75,7 @@ class FusePairProduct(Transform):
 
 def _is_stack(node: Node) -> bool:
     """Whether rows become matrices of them: it takes float32 (N, D), and all inputs have one form."""
-    if node.type != "Concat" or not adds_axis(node.view) or node.view.axis not in (1, -2):
+    if node.type not in concats.rows or not adds_axis(node.view) or node.view.axis not in (1, -2):
         return False
     return not _is_read(node.outputs[1]) and any(map(_is_rows, node.inputs))
 
@@ -116,7 +117,7 @@ def _is_flat(node: Node) -> bool:
 
 def _is_choice(node: Node) -> bool:
     """Whether the same products are taken in each row."""
-    return node.type == "BatchGather" and not node.view.match_outer
+    return node.type == gathers["BatchGather"].type and not node.view.match_outer
 
 
 STEPS = (_is_stack, _is_square, _is_flat, _is_choice)
