@@ -38,6 +38,7 @@ MIXED = "the lists of BooleanUnmask have one type: Caffe2 takes the bytes of one
 
 REASONS = {
     ("BooleanUnmask", "X"): MIXED,
+    ("ConcatBatchMatMulBatchGatherOp", "pairs"): "plans put it in the place of BatchGather, which takes both",
     ("LayerNormGradient", "dY Y mean std X"): "Caffe2 has the forward operator in float64 but not the gradient",
     ("LayerNormGradient", "dY Y mean std X gamma"): "Caffe2 has the forward operator in float64 but not the gradient",
     ("ReduceBackMeanGradient", "dY X"): NO_SIZES,

@@ -106,11 +106,11 @@ def product(rows: int, depth: int, outputs: int) -> float:
 
 @given(st.integers(1, 50), st.integers(1, 300), st.integers(1, 300))
 def test_products(rows: int, depth: int, outputs: int) -> None:
-    """They grow in every direction, and no row comes before the weights have."""
+    """They grow in every direction, and no row comes before the weights have; one output alone has slower code."""
     found = product(rows, depth, outputs)
     assert found >= 4 * depth * outputs / machine().memory_bytes_per_ns
     assert all(found < one for one in (product(rows + 1, depth, outputs), product(rows, depth + 1, outputs)))
-    assert found < product(rows, depth, outputs + 1)
+    assert outputs == 1 or found < product(rows, depth, outputs + 1)
 
 
 @pytest.mark.parametrize("tiles", [False, True])

@@ -15,6 +15,7 @@ from tests.check import Case, check_op, on_all_engines
 Array = NDArray[Any]
 TYPE = "ConcatBatchMatMulBatchGatherOp"
 PAIRS = np.array([0, 5, 7, 5], "i")
+MANY = np.random.default_rng(5).permutation(19 * 19).astype("i")
 
 
 def values(*shape: int, seed: int = 0) -> Array:
@@ -39,6 +40,9 @@ CASES = [
     Case(TYPE, [PAIRS[:1], VECTORS[0]], dots, id="one blob"),
     Case(TYPE, [np.array([1, 2], "i"), values(2, 3, 4), values(2, 3, 4, seed=1)], dots, id="rank 3"),
     Case(TYPE, [np.array([1, 2], "i"), values(4), values(4, seed=1)], dots, id="rank 1"),
+    Case(TYPE, [PAIRS.astype("q"), *VECTORS], dots, id="int64"),
+    Case(TYPE, [PAIRS.reshape(2, 2), *VECTORS], dots(PAIRS, *VECTORS).reshape(2, 2, 2), id="pairs of rank 2"),
+    Case(TYPE, [MANY, *np.rint(values(19, 3, 37))], dots, batched=(*range(1, 20),), id="all pairs"),
     Case(TYPE, [PAIRS[:0], *VECTORS], np.zeros((2, 0)), id="no pairs"),
     Case(TYPE, [PAIRS, *(x[:0] for x in VECTORS)], np.zeros((0, 4)), id="no rows"),
     Case(TYPE, [PAIRS, *(x[:, :0] for x in VECTORS)], np.zeros((2, 4)), id="no elements"),
@@ -54,10 +58,9 @@ REFUSED: list[tuple[list[Any], type[Exception], str]] = [
     # Caffe2 reads foreign memory.
     ([np.array([0, 9], "i"), *VECTORS], NumericError, r"pairs\[1\] is 9, not in \[0, 9\)"),
     ([np.array([-1], "i"), *VECTORS], NumericError, r"pairs\[0\] is -1, not in \[0, 9\)"),
-    ([PAIRS[np.newaxis], *VECTORS], ShapeError, "pairs has rank 2"),
     ([PAIRS, VECTORS[0], values(2, 4)], ShapeError, r"S is \(4\) in X and \(5\) in X"),
     ([PAIRS, VECTORS[0], VECTORS[1].astype("d")], DTypeError, "X is float64, it must be float32"),
-    ([PAIRS.astype("q"), *VECTORS], DTypeError, "pairs is int64, it must be int32"),
+    ([PAIRS.astype("f"), *VECTORS], DTypeError, "pairs is float32"),
     ([PAIRS], SchemaError, "1 inputs"),
 ]
 

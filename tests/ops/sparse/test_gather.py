@@ -56,6 +56,7 @@ MATRIX = np.array([[1, 2, 1], [0, 0, 2]], np.int32)
 OUTER = np.array([[0, 2], [1, 1], [2, 0], [0, 0], [1, 2]])
 MATCHED: dict[str, Any] = {"match_outer": True}
 
+MANY = values(70, 3)
 CASES = [
     Case("Gather", [DATA, ROWS], gathered(0)),
     Case("Gather", [DATA, MATRIX], gathered(0), id="indices of rank 2, int32"),
@@ -67,6 +68,9 @@ CASES = [
     Case("Gather", [DATA, OUTER], gathered(1, outer=True), {"axis": 1, **MATCHED}, id="own indices"),
     Case("BatchGather", [DATA, MATRIX], gathered(1)),
     Case("BatchGather", [DATA, OUTER], gathered(1, outer=True), MATCHED, id="own indices"),
+    Case("BatchGather", [MANY, MATRIX], MANY[:, MATRIX], id="many parts of one element"),
+    Case("BatchGather", [MANY, np.tile(OUTER, (14, 1))], np.take_along_axis(MANY, np.tile(OUTER, (14, 1)), 1), MATCHED),
+    Case("BatchGather", [np.arange(210, dtype="h").reshape(70, 3), [2]], np.arange(2, 210, 3)[:, None], gradient=False),
     Case("BatchGatherGradient", [DATA, MATRIX, values(5, 2, 3, 2)], returned(1)),
     Case("BatchGatherGradient", [DATA, np.array([1, 1, 0]), values(5, 3, 3)], returned(2), {"axis": 2}, id="axis 2"),
     Case("BatchGatherGradient", [DATA, OUTER, values(5, 2, 2)], returned(1, outer=True), MATCHED, id="own indices"),

@@ -25,6 +25,9 @@ NARROW_GAIN, TILE_GAIN, NARROW_BLOCK = 2.6, 8.0, 32
 WEIGHT_PASSES = 1.5
 """How often a product of few rows goes over its weights, which it reads into another order first."""
 
+SINGLE_SHARE = 0.6
+"""Part of the rate of the cache at which rows are read that have one output, by one thread."""
+
 
 def conv_flops(W: TensorSpec, Y: TensorSpec) -> int:
     """Return 2 * N * M * P * C/G * K."""
@@ -87,4 +90,6 @@ def product_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
     rows = specs["Y"].size / specs["b"].size
     gain = _narrow_gain()
     memory_ns = WEIGHT_PASSES * W.nbytes / machine().memory_bytes_per_ns / min(gain, 2.0)  # half the bytes, at the most
+    if specs["b"].size == 1:
+        return memory_ns + rows * W.nbytes / (SINGLE_SHARE * machine().cache_bytes_per_ns)
     return memory_ns + _compute_ns(2 * rows * W.size, PRODUCT_SHARE * gain)

@@ -1,7 +1,7 @@
 """Some of the dot products of all pairs of vectors: ConcatBatchMatMulBatchGatherOp.
 
 Letters: B rows, E the elements of each; n blobs X0, X1 ... of one shape (B, E), where E may be spread over several
-dimensions; I pairs. In each row the n vectors have n * n dot products, a matrix; Y picks I of them.
+dimensions; I pairs, of any shape. In each row the n vectors have n * n dot products, a matrix; Y picks I of them.
 
 Source: Caffe2.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, blob, kernel, not_written, schema
+from tazza.operator import FLOAT, INDEX, Array, Cost, Effects, OpView, Role, blob, kernel, not_written, schema
 from tazza.ops.sparse.segment import check_rows
 from tazza.tensor import DataType, TensorSpec
 
@@ -18,10 +18,10 @@ PAIR_PRODUCT = schema(
     "ConcatBatchMatMulBatchGatherOp",
     "Y[b, i] = the dot product of Xj[b] and Xk[b], where n * j + k = pairs[i].",
     inputs=[
-        blob("pairs", DataType.INT32, "I", role=Role.INDEX, doc="places in a matrix (n, n), in [0, n * n)"),
+        blob("pairs", INDEX, "*I", role=Role.INDEX, doc="places in a matrix (n, n), in [0, n * n)"),
         blob("X", FLOAT, "B *S", variadic=True, role=Role.DATA, doc="(B, E), all of one shape"),
     ],
-    outputs=[blob("Y", FLOAT, "B I")],
+    outputs=[blob("Y", FLOAT, "B *I")],
     effects=Effects.PURE,
     no_gradient=not_written("Caffe2 has none"),
     source="Caffe2",
@@ -36,7 +36,10 @@ PAIR_PRODUCT = schema(
 def pair_product_infer(op: OpView, pairs: TensorSpec, X: tuple[TensorSpec, ...]) -> TensorSpec:
     del op
     rows = next((spec.dims[0] for spec in X if spec.dims is not None), None)
-    return TensorSpec((rows, None if pairs.dims is None else pairs.dims[0]), DataType.FLOAT)
+    return TensorSpec(None if pairs.dims is None else (rows, *pairs.dims), DataType.FLOAT)
+
+
+PAIR_PRODUCT.batched("X")
 
 
 @PAIR_PRODUCT.cost

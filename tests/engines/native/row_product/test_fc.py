@@ -26,7 +26,9 @@ def _arrays(N: int, K: int, M: int) -> list[Array]:
     return [random.standard_normal(shape).astype(np.float32) for shape in shapes]
 
 
-@pytest.mark.parametrize(("N", "K", "M"), [(1, 5, 3), (1, 784, 37), (1, 16, 16), (1, 33, 1), (3, 100, 17)])
+@pytest.mark.parametrize(
+    ("N", "K", "M"), [(1, 5, 3), (1, 784, 37), (1, 16, 16), (1, 33, 1), (3, 100, 17), (37, 100, 1)]
+)
 def test_product_and_epilogue(N: int, K: int, M: int) -> None:
     X, W, b, S = _arrays(N, K, M)
     (Y,), operator = run(operator_def("FC", ["X", "W", "b"], ["Y"]), [X, W, b], "native/row_product")
@@ -48,6 +50,11 @@ def test_rows_and_images_of_any_shape() -> None:
     np.testing.assert_allclose(
         run_op("FC", image, filters, b, engine="native/row_product"), expected, rtol=1e-5, atol=1e-6
     )
+
+
+def test_one_output_of_many_rows_is_not_left_to_others() -> None:
+    _, operator = run(operator_def("FC", ["X", "W", "b"], ["Y"]), _arrays(512, 256, 1)[:3])
+    assert_ran(operator, "native/row_product")
 
 
 def test_more_rows_are_left_to_others() -> None:

@@ -1,8 +1,8 @@
 """Rows in few bits as vectors of floats: x = code * scale + bias.
 
 A row of D numbers is D codes of `room` bits each, the first in the lowest bits of its byte; scale and bias stand behind
-them, or beside the table in an array of their own. A vector of codes is loaded as so many bytes as it has, whose halves
-are laid side by side until each code is a byte.
+them, or beside the table in an array of their own. A vector of codes is loaded as so many bytes as it has; of short
+codes each lane gets the 32 bits in which its own is.
 """
 
 from __future__ import annotations
@@ -70,21 +70,24 @@ class Codes:
             lines.declare(f"{stored} @llvm.masked.load.v{count}i8.p0(ptr, i32, <{count} x i1>, {stored})")
             operands = f"ptr {at}, i32 1, <{count} x i1> {own}, {stored} zeroinitializer"
             packed = lines.let(f"call {stored} @llvm.masked.load.v{count}i8.p0({operands})")
-        wide = lines.let(f"zext <{v.count} x i8> {self._apart(v, packed, count)} to {v.integer}")
-        return lines.let(f"sitofp {v.integer} {wide} to {v.type}")  # codes are small: signed is one instruction
+        return lines.let(f"sitofp {v.integer} {self._apart(v, packed, count)} to {v.type}")  # small: one instruction
 
     def _apart(self, v: Lanes, packed: str, count: int) -> str:
-        """Return bytes of a code each: halves of all bytes, twice for 2 bits, the lower one before the upper one."""
-        lines, room = v.lines, 8
-        while room > self.room:
-            room //= 2
-            kind = f"<{count} x i8>"
-            low = lines.let(f"and {kind} {packed}, splat (i8 {2**room - 1})")
-            high = lines.let(f"lshr {kind} {packed}, splat (i8 {room})")
-            order = ", ".join(f"i32 {half * count + n}" for n in range(count) for half in (0, 1))
-            packed = lines.let(f"shufflevector {kind} {low}, {kind} {high}, <{2 * count} x i32> <{order}>")
-            count *= 2
-        return packed
+        """Return so many bytes as a whole number for each code: its 32 bits, shifted until it comes first."""
+        lines, room = v.lines, self.room
+        if self.in_byte == 1:
+            return lines.let(f"zext <{count} x i8> {packed} to {v.integer}")
+        words, together = max(1, count // 4), 32 // room
+        whole = lines.let(f"bitcast <{count} x i8> {packed} to i{8 * count}")
+        if count < 4:
+            whole = lines.let(f"zext i{8 * count} {whole} to i32")
+        kind = f"<{words} x i32>"
+        each = lines.let(f"bitcast i{max(8 * count, 32)} {whole} to {kind}")
+        own = ", ".join(f"i32 {n // together}" for n in range(v.count))
+        shifts = ", ".join(f"i32 {n % together * room}" for n in range(v.count))
+        spread = lines.let(f"shufflevector {kind} {each}, {kind} poison, <{v.count} x i32> <{own}>")
+        first = lines.let(f"lshr {v.integer} {spread}, <{shifts}>")
+        return v.int_op("and", first, v.whole(2**room - 1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """FC and FusedFC for few rows: Y = epilogue(X W^T + b), with W (M, K) as it lies, row-major.
 
 Letters as in `ops.fc`. A thread takes L outputs at a time (L lanes of a vector): L sums over K are carried along, each
-a vector, and are then folded into one vector with a sum in each lane, to which b and the epilogue apply.
+a vector, and are then folded into one vector with a sum in each lane, to which b and the epilogue apply. Where there is
+one output, X and W change places: a thread takes L rows at a time.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tazza.codegen.block import BlockLaunch, Constant, Slot, Word, accepts_rows,
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.fold import fold_lanes
 from tazza.codegen.kernel import lane_count, threads_for
-from tazza.codegen.loop import count_loop, lanes_below, lanes_of, load, share, store, sweep
+from tazza.codegen.loop import count_loop, lanes_below, lanes_of, load, load_one, share, store, sweep
 from tazza.codegen.rows import element
 from tazza.codegen.vector import Emission
 from tazza.device import Context
@@ -39,11 +40,13 @@ class Code:
 
     epilogue: Expression | None
     operands: int
+    single: bool = False
 
     @property
     def description(self) -> str:
         """A text that only equal codes have."""
-        return f"row product {self.operands} {'' if self.epilogue is None else self.epilogue.text()}"
+        formula = "" if self.epilogue is None else self.epilogue.text()
+        return f"row product {self.operands} {formula}{' of one output' if self.single else ''}"
 
     def write(self, lines: Lines) -> None:
         """Write the work of one thread: its outputs, L at a time, for each of N rows."""
@@ -58,7 +61,7 @@ class Code:
             m = lines.let(f"mul i64 {i}, {v.count}")
             mask = lanes_below(v, lines.let(f"sub i64 {M}, {m}"))
             rows = _rows(lines, W, m, M, K, v.count)
-            bias = load(v, FLOAT, b, m, mask)
+            bias = load_one(v, FLOAT, b) if self.single else load(v, FLOAT, b, m, mask)
 
             def one(n: str) -> None:
                 x = element(lines, X, lines.let(f"mul i64 {n}, {K}"))
@@ -108,6 +111,8 @@ def prepare_fc(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Se
     if X.size == 0 or Y.size == 0:
         return Unsupported("there is nothing to compute")
     N = Y.size // M
+    if M == 1:
+        return Offer(partial(_single_launch, op, W, N), estimate_ns=single_ns(W, N, _single_threads(W, N)))
     return Offer(partial(rows_launch, op, W, N, M), estimate_ns=rows_ns(W, N))
 
 
@@ -116,13 +121,33 @@ def rows_ns(W: TensorSpec, N: int) -> float:
     return N * W.nbytes / machine().memory_bytes_per_ns
 
 
+def single_ns(W: TensorSpec, N: int, threads: int) -> float:
+    """Return what N rows take that have one output: they come by once, from the cache."""
+    return N * W.nbytes / machine().cache_bytes_per_ns / threads
+
+
+def _single_threads(W: TensorSpec, N: int) -> int:
+    return threads_for(min(thread_count(), -(-N // lane_count())), N * W.size, 2, 0)
+
+
+def _single_launch(op: OpView, W: TensorSpec, N: int) -> LaidOut:
+    """Return the launch for N rows and one output."""
+    return _launch(op, (Slot("W"), Slot("X")), (1, N, W.size), _single_threads(W, N))
+
+
 def rows_launch(op: OpView, W: TensorSpec, N: int, M: int) -> LaidOut:
     """Return the launch for N rows and M outputs, with the epilogue of a fused operator."""
-    fused = "epilogue" in op.schema.args
-    code = Code(epilogue_of(op) if fused else None, op.operands if fused else 0)
     threads = threads_for(min(thread_count(), -(-M // lane_count())), W.size, 2, W.dtype.itemsize)
-    b = Slot("b") if "b" in op.input_letters else Constant(bytes(M * W.dtype.itemsize))
-    words: tuple[Word, ...] = (threads, Slot("X"), Slot("W"), b, Slot("Y"), N, M, W.size // M)
+    return _launch(op, (Slot("X"), Slot("W")), (N, M, W.size // M), threads)
+
+
+def _launch(op: OpView, sides: tuple[Slot, Slot], extents: tuple[int, int, int], threads: int) -> LaidOut:
+    """Return the launch for N rows of the first and M of the second side, of K elements each."""
+    fused = "epilogue" in op.schema.args
+    single = sides[0].letter == "W"
+    code = Code(epilogue_of(op) if fused else None, op.operands if fused else 0, single)
+    b = Slot("b") if "b" in op.input_letters else Constant(bytes(extents[1] * DataType.FLOAT.itemsize))
+    words: tuple[Word, ...] = (threads, *sides, b, Slot("Y"), *extents)
     address = SOURCES.compiled(code.description, code.write)
     launch = BlockLaunch(address, (*words, *(Slot("S", i) for i in range(code.operands))))
     return LaidOut(launch, dict.fromkeys((*op.input_letters, *op.output_letters), ROW_MAJOR))

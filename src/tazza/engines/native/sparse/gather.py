@@ -30,6 +30,8 @@ OUTER, TAKEN, PARTS, INDICES, SOURCE, TARGET = range(FIRST, FIRST + 6)
 """Words behind N rows that threads share, D = B elements of a part, and the status: A, I, V, and addresses."""
 VECTORS = {4: FLOAT, 8: DataType.DOUBLE}
 """By the bytes of an element, as what whole vectors of them are copied; what is not among them is copied one by one."""
+LEAST_OUTER = 64
+"""Outer places from which on threads share these, where parts have one element."""
 AHEAD, LINE_BYTES, LINES_AHEAD = 8, 64, 4
 """How many parts before its turn one is asked for, and how much of it."""
 
@@ -38,13 +40,15 @@ AHEAD, LINE_BYTES, LINES_AHEAD = 8, 64, 4
 class Form:
     """What tells kernels apart: the bits of an index, the bytes of an element, what indices say.
 
-    With `wraps` those below 0 count from behind, with `matched` each outer place has indices of its own.
+    With `wraps` those below 0 count from behind, with `matched` each outer place has indices of its own. `single` parts
+    have one element: they lie near each other, and outer places are shared by threads, not parts.
     """
 
     bits: int
     itemsize: int
     wraps: bool = False
     matched: bool = False
+    single: bool = False
 
 
 class _Parts:
@@ -95,6 +99,9 @@ def write_copy(lines: Lines, form: Form) -> None:
     """Write target[a, i] = source[a, index i]."""
     parts = _Parts(lines, form)
     parts.look()
+    if form.single:
+        each_row(lines, lambda a: _copy_singles(parts, a))
+        return
 
     def part(n: str) -> None:
         a = lines.let(f"udiv i64 {n}, {parts.taken}")
@@ -133,6 +140,21 @@ def _copy(parts: _Parts, x: str, y: str) -> None:
     sweep(v, "0", parts.width, some)
 
 
+def _copy_singles(parts: _Parts, a: str) -> None:
+    """Write target[a, i] = source[a, index i] for each i."""
+    lines, kind = parts.lines, f"i{8 * parts.form.itemsize}"
+    x, y = (
+        parts.at(parts.source, parts.within(a, parts.parts, "0")),
+        parts.at(parts.target, parts.within(a, parts.taken, "0")),
+    )
+
+    def one(i: str) -> None:
+        value = lines.let(f"load {kind}, ptr {element(lines, x, parts.place(parts.index(a, i)), kind)}")
+        lines.do(f"store {kind} {value}, ptr {element(lines, y, i, kind)}")
+
+    count_loop(lines, "0", parts.taken, one)
+
+
 def write_sums(lines: Lines, form: Form) -> None:
     """Write target[a, index i] += source[a, i], from zeros."""
     parts, v = _Parts(lines, form), lanes_of(lines)
@@ -146,6 +168,10 @@ def write_sums(lines: Lines, form: Form) -> None:
         def part(i: str) -> None:
             x = parts.at(parts.source, parts.within(a, parts.taken, i))
             y = parts.at(start, parts.place(parts.index(a, i)))
+            if form.single:
+                found = [lines.let(f"load float, ptr {one}") for one in (y, x)]
+                lines.do(f"store float {lines.let(f'fadd float {found[0]}, {found[1]}')}, ptr {y}")
+                return
 
             def some(k: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
                 del carried
@@ -172,16 +198,19 @@ def _copies(extents: tuple[int, int, int], form: Form, indices: TensorSpec, slot
     """Return the launch of a copy; `extents` are A, V and B, `slots` indices, source and target."""
     A, V, B = extents
     taken = _taken(extents, form, indices) if V else 0  # nothing is taken from nothing, however often
-    address = SOURCES.compiled(f"gather {form}", lambda lines: write_copy(lines, form), finish_status)
-    threads = threads_for(thread_count(), A * taken, 0, 2.0 * form.itemsize * B)
-    return BlockLaunch(address, (threads, A * taken, B, 0, A, taken, V, *slots))
+    own = replace(form, single=B == 1 and A >= LEAST_OUTER)
+    rows = A if own.single else A * taken
+    address = SOURCES.compiled(f"gather {own}", lambda lines: write_copy(lines, own), finish_status)
+    threads = max(1, min(rows, threads_for(thread_count(), A * taken, 0, 2.0 * form.itemsize * B)))
+    return BlockLaunch(address, (threads, rows, B, 0, A, taken, V, *slots))
 
 
 def part_sums(extents: tuple[int, int, int], form: Form, indices: TensorSpec, slots: Sequence[Slot]) -> BlockLaunch:
     """Return the launch that adds up parts by indices, from zeros; as `_copies`."""
     A, V, B = extents
     taken = _taken(extents, form, indices)
-    address = SOURCES.compiled(f"gather sums {form}", lambda lines: write_sums(lines, form), finish_status)
+    own = replace(form, single=B == 1)
+    address = SOURCES.compiled(f"gather sums {own}", lambda lines: write_sums(lines, own), finish_status)
     threads = max(1, min(A, threads_for(thread_count(), A * max(taken, V), B, 12.0 * B)))
     return BlockLaunch(address, (threads, A, B, 0, A, taken, V, *slots))
 
