@@ -20,22 +20,26 @@ COMPLAINT = "indices that are those of no row"
 
 @dataclass(frozen=True, slots=True)
 class Occurrences:
-    """K indices, the input `indices`, of so many bits, into a table of so many rows."""
+    """K indices, the input `indices`, of so many bits, into a table of so many rows.
+
+    What is found stands in scratch memory behind the first `behind` bytes.
+    """
 
     count: int
     table: int
     bits: int
+    behind: int = 0
 
     @property
     def words(self) -> dict[str, Word]:
-        """What a kernel reads them with; both arrays begin in scratch memory."""
-        first, behind = Scratch(), Scratch(8 * self.count)
-        return {"indices": Slot("indices"), "indices_count": self.count, "next": first, "first": behind}
+        """What a kernel reads them with."""
+        again, first = Scratch(self.behind), Scratch(self.behind + 8 * self.count)
+        return {"indices": Slot("indices"), "indices_count": self.count, "next": again, "first": first}
 
     @property
     def scratch_bytes(self) -> int:
-        """Of both arrays."""
-        return 16 * self.count
+        """What is before both arrays included."""
+        return self.behind + 16 * self.count
 
     def launch(self) -> Launch:
         """Return the launch that finds them."""

@@ -1,7 +1,8 @@
 """Updates of rows that indices pick: a thread for each element of them, or for each row where a row has one number.
 
 What stands in the indices several times is updated as often, one time after the other, by the thread of its first
-occurrence. A wrong index is told, and nothing is done with it; other rows are updated all the same.
+occurrence. A wrong index is told, and nothing is done with it; other rows are updated all the same. Fused updates read
+the gradient of what was made of each segment of rows: the segment of each index is found before.
 """
 
 from __future__ import annotations
@@ -14,20 +15,24 @@ from typing import cast
 from tazza.codegen.block import Slot, Word, accepts_rows, accepts_rows_but
 from tazza.codegen.loop import carry_loop, count_loop
 from tazza.codegen.row_update import Update, update_of
+from tazza.codegen.rows import when
 from tazza.codegen.vector import Emission
 from tazza.device import Context
 from tazza.engines.cuda import KIND
 from tazza.engines.cuda.launch import Held
 from tazza.engines.cuda.occurrence import Occurrences, each_occurrence
+from tazza.engines.cuda.sparse.division import owners_bytes, owners_launch, owners_words
 from tazza.engines.cuda.threads import Threads, each_launch
 from tazza.operator import Expression, Launch, LaunchChain, OpSchema, OpView, Spec, Unsupported, launcher
 from tazza.operator.in_place import overwritten
 from tazza.ops.optimizer.adadelta import SPARSE_ADADELTA
 from tazza.ops.optimizer.adagrad import SPARSE_ADAGRAD
 from tazza.ops.optimizer.adam import SPARSE_ADAM
+from tazza.ops.optimizer.fused_adagrad import fused_updates
 from tazza.ops.optimizer.momentum_sgd import SPARSE_MOMENTUM_SGD_UPDATE
 from tazza.ops.optimizer.row_wise import ROW_WISE_FORMULAS
 from tazza.ops.optimizer.rows import RowFormulas, row_formulas
+from tazza.ops.sparse.segment import BY_LENGTHS
 from tazza.tensor import DataType, TensorSpec
 
 
@@ -52,13 +57,22 @@ class Updates:
         values |= update.shared.write(t.single, t.number_of("shared0"), held=self.held) if update.shared.words else {}
         row = t.index("indices", k, update.index_bits)
 
-        def turn(k: str) -> None:
+        def once(source: str, more: Mapping[str, str]) -> None:
             if self.by_row:
-                self._row(t, (k, row), values)
+                self._row(t, (source, row), {**values, **more})
             else:
-                self._element(t, (k, row), d, values)
+                self._element(t, (source, row), d, {**values, **more})
 
-        each_occurrence(t, k, turn)
+        def of_segment(k: str) -> None:
+            owner = t.index("owner", k)
+
+            def owned() -> None:
+                length = t.two("sub", t.index("starts", t.add(owner, 1)), t.index("starts", owner))
+                once(owner, {"n": t.single.splat(t.lines.let(f"uitofp i64 {length} to float"))})
+
+            when(t.lines, t.compare("sge", owner, 0), owned)
+
+        each_occurrence(t, k, of_segment if update.segmented else lambda k: once(k, {}))
 
     def _row(self, t: Threads, at: tuple[str, str], given: Mapping[str, str]) -> None:
         formulas, v, values = self.update.formulas, t.single, dict(given)
@@ -102,20 +116,22 @@ def rows_launch(op: OpView, formulas: RowFormulas, inputs: Sequence[Spec]) -> La
     host = {letter for letter, declared in op.schema.inputs_by_letter.items() if declared.host}
     if wrong := sorted(host & {*update.scalars}):
         return Unsupported(f"{wrong[0]} lies on the host, and is in no shared number")
-    if strange := [
-        letter for letter in update.letters if letter in specs and specs[letter].dtype is not DataType.FLOAT
-    ]:
-        return Unsupported(f"it updates float32, {strange[0]} is {specs[strange[0]].dtype.label}")
-    width, occurrences = math.prod(W.shape[1:]), Occurrences(specs["indices"].size, W.shape[0], update.index_bits)
+    for letter in {*specs} & {*update.letters} - {"LENGTHS"}:
+        if specs[letter].dtype is not DataType.FLOAT:
+            return Unsupported(f"it updates float32, {letter} is {specs[letter].dtype.label}")
+    K, width, S = specs["indices"].size, math.prod(W.shape[1:]), specs["LENGTHS"].size if update.segmented else 0
+    occurrences = Occurrences(K, W.shape[0], update.index_bits, owners_bytes(S, K) if update.segmented else 0)
     words: dict[str, Word | Held] = {**occurrences.words, "width": max(1, width), "elements": width}
     words |= {letter: Slot(letter) for letter in update.letters}
+    words |= owners_words(S) if update.segmented else {}
     operands = [slot for _, slot, _ in update.shared.operands]
     words |= {f"shared{k}": Held(slot) if slot.letter in host else slot for k, slot in enumerate(operands)}
     made = Updates(update, tuple(k for k, slot in enumerate(operands) if slot.letter in host))
-    count = occurrences.count * (1 if made.by_row else width)
+    count = K * (1 if made.by_row else width)
     scratch = occurrences.scratch_bytes
     rows = each_launch(f"rows {update} {made.held}", count, words, made.write, scratch_bytes=scratch)
-    return LaunchChain((occurrences.launch(), rows))
+    first = (owners_launch(BY_LENGTHS, S, K),) if update.segmented else ()
+    return LaunchChain((*first, occurrences.launch(), rows))
 
 
 def _register(made: OpSchema, formulas: Callable[[OpView], RowFormulas | None]) -> None:
@@ -136,3 +152,6 @@ for _made in (SPARSE_ADADELTA, SPARSE_ADAGRAD, SPARSE_ADAM, SPARSE_MOMENTUM_SGD_
     _register(_made, row_formulas)
 for _made, _formulas in ROW_WISE_FORMULAS:
     _register(_made, _formulas)
+for _type, _row in fused_updates.rows.items():
+    if not _row.reducer.weighted:
+        _register(fused_updates[_type], _row.formulas)

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tazza.codegen.block import Scratch, Slot, Word
 from tazza.codegen.emit import Lines
+from tazza.codegen.loop import count_loop
 from tazza.codegen.nvptx import GridKernel, barrier, place, shared
 from tazza.codegen.rows import element, when
 from tazza.engines.cuda.launch import GridLaunch, Status, own_code
-from tazza.engines.cuda.threads import STATUS, Threads
-from tazza.operator import Launch
+from tazza.engines.cuda.threads import STATUS, Threads, each_launch
+from tazza.operator import Launch, LaunchChain
 from tazza.ops.sparse.segment import BY_LENGTHS, Division
 
 TEAM = 8
@@ -80,6 +81,29 @@ def _by_lengths(segments: int, rows: int, letter: str) -> Launch:
 
 STARTS: Mapping[str, Callable[[int, int, str], Launch]] = {BY_LENGTHS.name: _by_lengths}
 """Division -> the launch that finds where its segments begin, of so many segments and rows."""
+
+
+def owners_bytes(segments: int, rows: int) -> int:
+    """Return how much scratch memory starts and owners need."""
+    return starts_bytes(segments) + 8 * rows
+
+
+def owners_words(segments: int) -> dict[str, Word]:
+    """Return where the starts of segments lie, and `owner`: the segment of each row, -1 where it has none."""
+    return {"starts": Scratch(), "owner": Scratch(starts_bytes(segments))}
+
+
+def owners_launch(division: Division, segments: int, rows: int) -> LaunchChain:
+    """Return the launches that find where segments begin, and which segment each row belongs to."""
+    words, scratch = owners_words(segments), owners_bytes(segments, rows)
+
+    def own(t: Threads, m: str) -> None:
+        begin, end = t.index("starts", m), t.index("starts", t.add(m, 1))
+        count_loop(t.lines, begin, end, lambda i: t.put("owner", i, m))
+
+    nobody = each_launch("no owner", rows, words, lambda t, i: t.put("owner", i, "-1"), scratch_bytes=scratch)
+    owners = each_launch("owners", segments, words, own, scratch_bytes=scratch)
+    return LaunchChain((starts_launch(division, segments, rows), nobody, owners))
 
 
 def starts_launch(division: Division, segments: int, rows: int) -> Launch:
