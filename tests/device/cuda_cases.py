@@ -82,7 +82,16 @@ def all_cases(engine: str) -> Iterator[Case]:
 
     Without a device these are the cases of some files: to import all takes long.
     """
-    for found in sampled(_families(), 7):
+    yield from _cases_of(sampled(_families(), 7), engine)
+
+
+def every_case(engine: str) -> Iterator[Case]:
+    """Yield the cases of each such operator, of all files."""
+    yield from _cases_of(_families(), engine)
+
+
+def _cases_of(files: Iterable[str], engine: str) -> Iterator[Case]:
+    for found in files:
         for case in cases_in(importlib.import_module(found)):
             if kernel_for(case.type, DEVICE.kind, engine) is not None:
                 yield case
