@@ -12,6 +12,7 @@ from tazza.proto import OperatorDef
 from tazza.tensor import CUDAPlace, Tensor
 from tazza.tensor.transfer import to_place
 from tests.check import run
+from tests.cuda_grid import backwards
 from tests.engines.cuda.updates import TYPES, problem
 
 DEVICE = CUDAPlace(0)
@@ -23,7 +24,8 @@ def test_rows_are_updated_as_often_as_their_index_stands_there(type: str) -> Non
     wanted, _ = run(op, [one.copy() for one in inputs], "reference")
     there = OperatorDef.FromString(op.SerializeToString())
     there.device_option.CopyFrom(device_option(DEVICE))
-    found, _ = run(there, inputs, "cuda")
+    with backwards():
+        found, _ = run(there, inputs, "cuda")
     for one, expected, before in zip(found, wanted, inputs, strict=False):
         np.testing.assert_allclose(one, expected, rtol=2e-5, atol=1e-6)
         assert not np.array_equal(expected, before), "something changed"
