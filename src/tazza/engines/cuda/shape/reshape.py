@@ -15,6 +15,7 @@ from tazza.operator import Call, CallChain, Launch, Operands, OpView, Spec, Unsu
 from tazza.ops.shape.copy import STOP_GRADIENT
 from tazza.ops.shape.prepend_dim import MERGE_DIM, PREPEND_DIM
 from tazza.ops.shape.reshape import EXPAND_DIMS, FLATTEN, FLATTEN_TO_VEC, RESHAPE, RESIZE_LIKE, SQUEEZE
+from tazza.ops.sparse.sparse_to_dense import ENSURE_DENSE
 from tazza.tensor import DataType, TensorSpec
 
 
@@ -46,6 +47,7 @@ class RegroupLaunch:
 @launcher(PREPEND_DIM, engine=KIND, device=KIND, accepts=accepts_rows)
 @launcher(MERGE_DIM, engine=KIND, device=KIND, accepts=accepts_rows)
 @launcher(STOP_GRADIENT, engine=KIND, device=KIND, accepts=accepts_rows)
+@launcher(ENSURE_DENSE, engine=KIND, device=KIND, accepts=accepts_rows)
 def prepare_regroup(
     op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
 ) -> Launch | Unsupported:

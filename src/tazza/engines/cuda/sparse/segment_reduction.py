@@ -156,6 +156,11 @@ def _weigh(s: Segments, reducer: Reducer) -> Write:
     return write
 
 
+def _told(r: Reducer) -> str:
+    """Return what tells kernels of a reducer apart."""
+    return str((r.start, r.join, r.finish, r.back, r.back_scalar))
+
+
 def _written(t: Threads, text: str, values: Mapping[str, str]) -> str:
     return Emission(t.single, values).write(Expression.parse(text))
 
@@ -181,7 +186,9 @@ def _forward(row: Forward, op: OpView, inputs: Sequence[Spec]) -> Launch:
     width, rows = math.prod(DATA.shape[1:]), DATA.shape[0] if INDICES is None else INDICES.size
     s = Segments(M, width, rows, DATA.shape[0], _bits(INDICES), DATA.dtype)
     read = _letters("Y", *({"DATA", "SCALARS", "INDICES"} & specs.keys()))
-    launch = s.launch(f"segments {row.reducer.name}", M * width, dict(sorted(read.items())), _reduction(s, row.reducer))
+    launch = s.launch(
+        f"segments {_told(row.reducer)}", M * width, dict(sorted(read.items())), _reduction(s, row.reducer)
+    )
     return LaunchChain((starts_launch(division, M, rows), launch))
 
 
@@ -193,10 +200,10 @@ def _backward(row: Backward, op: OpView, inputs: Sequence[Spec], outputs: Sequen
     there = {letter for letter in op.input_letters if letter not in row.shapes} - {row.division.letter}
     read = _letters(*sorted({"dX", *there}))
     launches = [starts_launch(row.division, M, rows)]
-    launches.append(s.launch(f"spread {reducer.name}", M * s.width, read, _spread(s, reducer)))
+    launches.append(s.launch(f"spread {_told(reducer)}", M * s.width, read, _spread(s, reducer)))
     if row.weights:
         letters = _letters(*sorted({"dSCALARS", *there}))
-        launches.append(s.launch(f"weigh {reducer.name}", M, letters, _weigh(s, reducer)))
+        launches.append(s.launch(f"weigh {_told(reducer)}", M, letters, _weigh(s, reducer)))
     return LaunchChain(tuple(launches))
 
 
