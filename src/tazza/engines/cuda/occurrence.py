@@ -20,7 +20,7 @@ COMPLAINT = "indices that are those of no row"
 
 @dataclass(frozen=True, slots=True)
 class Occurrences:
-    """K indices, the input `indices`, of so many bits, into a table of so many rows.
+    """K indices, the input `letter`, of so many bits, into a table of so many rows.
 
     What is found stands in scratch memory behind the first `behind` bytes.
     """
@@ -29,12 +29,13 @@ class Occurrences:
     table: int
     bits: int
     behind: int = 0
+    letter: str = "indices"
 
     @property
     def words(self) -> dict[str, Word]:
         """What a kernel reads them with."""
         again, first = Scratch(self.behind), Scratch(self.behind + 8 * self.count)
-        return {"indices": Slot("indices"), "indices_count": self.count, "next": again, "first": first}
+        return {"indices": Slot(self.letter), "indices_count": self.count, "next": again, "first": first}
 
     @property
     def scratch_bytes(self) -> int:

@@ -1,7 +1,7 @@
 """Gather, BatchGather and its gradient: a thread for each element that is copied, or that adds up what is its own.
 
-Letters as in the family: DATA (A, V, B), INDICES (I) or (A, I), OUTPUT (A, I, B). A thread of the gradient has one of
-the A and one of the B; it takes the indices in their order, so the sums are those of the CPU.
+Letters as in the family: DATA (A, V, B), INDICES (I) or (A, I), OUTPUT (A, I, B). In the gradient an element is written
+by the thread of the first index that picks it, for all that do in their order, so the sums are those of the CPU.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from tazza.codegen.loop import count_loop
 from tazza.codegen.rows import when
 from tazza.device import Context
 from tazza.engines.cuda import KIND
+from tazza.engines.cuda.occurrence import Occurrences, each_occurrence
 from tazza.engines.cuda.threads import Threads, each_launch
-from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.operator import Launch, LaunchChain, OpView, Spec, Unsupported, launcher
 from tazza.ops.shape.batch_permutation import BATCH_PERMUTATION, BATCH_PERMUTATION_GRADIENT
 from tazza.ops.sparse.gather import BATCH_GATHER_GRADIENT, axis_of, gathers
 from tazza.tensor import DataType, TensorSpec
@@ -71,14 +72,34 @@ class Parts:
         return each_launch(name, count, {**self.words, **slots}, write, complaint=COMPLAINT)
 
     def sums(self, slots: Mapping[str, Slot]) -> Launch:
-        """Return the launch of target[a, index i] += source[a, i], from zeros."""
+        """Return the launches of target[a, index i] += source[a, i], from zeros."""
+        zeros = each_launch("zeros", self.outer * self.parts * self.width, {"target": slots["target"]}, _zero)
+        if self.matched:
+            return LaunchChain((zeros, self._own_sums(slots)))
+        found = Occurrences(self.taken, self.parts, self.bits, letter=slots["indices"].letter)
+
+        def write(t: Threads, n: str) -> None:
+            row, b = t.split(n, t.word("width"))
+            a, i = t.split(row, t.word("taken"))
+            first = t.mul(a, t.word("parts"))
+            there = t.add(t.mul(t.add(first, t.index("indices", i, self.bits)), t.word("width")), b)
+
+            def add(j: str) -> None:
+                own = t.add(t.mul(t.add(t.mul(a, t.word("taken")), j), t.word("width")), b)
+                t.store("target", there, t.single.add(t.load("target", there), t.load("source", own)))
+
+            each_occurrence(t, i, add)
+
+        words = {**self.words, **slots, **found.words}
+        count, scratch = self.outer * self.taken * self.width, found.scratch_bytes
+        added = each_launch(f"gather sums {self.bits}", count, words, write, scratch_bytes=scratch)
+        return LaunchChain((zeros, found.launch(), added))
+
+    def _own_sums(self, slots: Mapping[str, Slot]) -> Launch:
+        """Return the launch that adds where each place has indices of its own: a thread takes all of a place's."""
 
         def write(t: Threads, n: str) -> None:
             a, b = t.split(n, t.word("width"))
-            base = t.mul(a, t.mul(t.word("parts"), t.word("width")))
-
-            def at(part: str) -> str:
-                return t.add(t.add(base, t.mul(part, t.word("width"))), b)
 
             def add(i: str) -> None:
                 part = self.picked(t, a, i)
@@ -86,18 +107,20 @@ class Parts:
                 own = t.add(t.mul(t.add(t.mul(a, t.word("rows")), i), t.word("width")), b)
 
                 def bump() -> None:
-                    there = at(part)
+                    there = t.add(t.mul(t.add(t.mul(a, t.word("parts")), part), t.word("width")), b)
                     t.store("target", there, t.single.add(t.load("target", there), t.load("source", own)))
 
                 when(t.lines, good, bump)
                 t.report(t.lines.let(f"xor i1 {good}, true"))
 
-            count_loop(t.lines, "0", t.word("parts"), lambda v: t.store("target", at(v), t.single.constant(0.0)))
             count_loop(t.lines, "0", t.word("rows"), add)
 
-        name = f"gather sums {self.bits} {self.wraps} {self.matched}"
         words = {**self.words, "rows": self.taken, **slots}
-        return each_launch(name, self.outer * self.width, words, write, complaint=COMPLAINT)
+        return each_launch(f"own sums {self.bits}", self.outer * self.width, words, write, complaint=COMPLAINT)
+
+
+def _zero(t: Threads, i: str) -> None:
+    t.store("target", i, t.single.constant(0.0))
 
 
 def _slots(indices: str, source: str, target: str) -> dict[str, Slot]:

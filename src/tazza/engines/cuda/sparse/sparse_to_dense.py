@@ -1,4 +1,4 @@
-"""SparseToDense: a thread for each of the S elements of a row, which adds up the rows of X in their order."""
+"""SparseToDense: as the gradient of a gather."""
 
 from __future__ import annotations
 
