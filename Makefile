@@ -18,7 +18,7 @@ ONE_MORE := --numprocesses $(shell expr $(WORKERS) + 1) --dist worksteal
 # Compiled modules and tests are kept between runs: collecting the tests is three times as fast then.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv train test delivery test-gpu fuzz-gpu soak records judge fuzz check types changed-types fast format index engines proto walk tutorial bench bench-tensor bench-nets bench-ops bench-gpu profile docs documents array-api test-oldest
+.PHONY: help venv train test delivery test-gpu fuzz-gpu ptxas soak records judge fuzz check types changed-types fast format index engines proto walk tutorial bench bench-tensor bench-nets bench-ops bench-gpu profile docs documents array-api test-oldest
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ test-gpu: venv  ## Tests on a CUDA device, all cases of its engines among them; 
 
 fuzz-gpu: venv  ## Random nets on a fake host with two CUDA devices that run as late as can be, and mutants of calls: some ten minutes
 	$(BIN)/python -m tests.device $(ONLY)
+
+ptxas: venv  ## Assemble every kernel of our own for CUDA for three generations of GPUs, by the assembler of the extra ptxas: some ten minutes
+	$(BIN)/python -m tests.device.assembled $(ONLY)
 
 soak: venv  ## Ten thousand random nets under stress, thousands that are made and deleted or interrupted: some ten minutes
 	$(BIN)/pytest --quiet --soak tests/nets/test_stress.py tests/nets/test_interrupts.py tests/nets/test_interrupt_places.py

@@ -1,17 +1,33 @@
-"""Runs kernels for GPUs on the CPU: one thread after the other, or as threads of the system where these meet."""
+"""Runs kernels for GPUs on the CPU: one thread after the other, or as threads of the system where these meet.
+
+On a GPU nobody says which thread comes first. `backwards` lets the last one do so: a kernel whose threads hang on each
+other then gives other numbers.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import functools
 import threading
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from tazza.codegen.nvptx import BARRIER, BLOCK, OUTSIDE, THREAD, thread_text
 from tazza.runtime.native_code import llvm_binding
 
 _here = threading.local()
+
+
+@dataclass(slots=True)
+class _Order:
+    """Which thread comes first."""
+
+    backwards: bool = False
+
+
+ORDER = _Order()
 MEETINGS: list[int] = []
 """The block of each meeting of its threads."""
 
@@ -26,16 +42,23 @@ define i32 @{OUTSIDE[BLOCK]}() {{
   %b = load i32, ptr @now.block
   ret i32 %b
 }}
-define void @all(ptr %block, i32 %blocks, i32 %threads) {{
+define void @all(ptr %block, i32 %blocks, i32 %threads, i32 %backwards) {{
 entry:
+  %turned = icmp ne i32 %backwards, 0
+  %last.b = sub i32 %blocks, 1
+  %last.t = sub i32 %threads, 1
   %some = mul i32 %blocks, %threads
   %any = icmp sgt i32 %some, 0
   br i1 %any, label %one, label %end
 one:
   %b = phi i32 [ 0, %entry ], [ %next.b, %one ]
   %t = phi i32 [ 0, %entry ], [ %next.t, %one ]
-  store i32 %b, ptr @now.block
-  store i32 %t, ptr @now.thread
+  %other.b = sub i32 %last.b, %b
+  %other.t = sub i32 %last.t, %t
+  %this.b = select i1 %turned, i32 %other.b, i32 %b
+  %this.t = select i1 %turned, i32 %other.t, i32 %t
+  store i32 %this.b, ptr @now.block
+  store i32 %this.t, ptr @now.thread
   call void @NAME(ptr %block)
   %t1 = add i32 %t, 1
   %over = icmp eq i32 %t1, %threads
@@ -48,6 +71,16 @@ end:
   ret void
 }}
 """
+
+
+@contextmanager
+def backwards() -> Generator[None]:
+    """Let the last thread of the last block come first, until the block ends."""
+    ORDER.backwards = True
+    try:
+        yield
+    finally:
+        ORDER.backwards = False
 
 
 @functools.cache
@@ -93,15 +126,14 @@ class Grid:
         if self.meets:
             self._one = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.get_function_address(name))
         else:
-            self._all = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32)(
-                engine.get_function_address("all")
-            )
+            kinds = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, ctypes.c_int32
+            self._all = ctypes.CFUNCTYPE(None, *kinds)(engine.get_function_address("all"))
 
     def __call__(self, blocks: int, threads: int, words: Sequence[int]) -> None:
         """Run all threads of all blocks."""
         block = (ctypes.c_int64 * max(1, len(words)))(*words)
         if not self.meets:
-            self._all(block, blocks, threads)
+            self._all(block, blocks, threads, int(ORDER.backwards))
             return
         gate = threading.Barrier(threads, timeout=30)
         members = [

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import unavailable
-from tazza.codegen.nvptx import GridKernel, code_of, ptx_of
+from tazza.codegen.nvptx import GridKernel, code_of, place, ptx_of
 from tazza.errors import UnsupportedError
 from tazza.runtime import native_code
 from tazza.tensor.expression import Expression
-from tests.cuda_grid import MEETINGS, Grid
+from tests.cuda_grid import MEETINGS, Grid, backwards
 from tests.grid_kernels import elementwise, row_sums
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
@@ -53,6 +55,25 @@ def test_elementwise_on_threads(n: int) -> None:
     run(kernel, -(-n // THREADS), [*(one.ctypes.data for one in (a, b, result)), n])
     np.testing.assert_allclose(result[:n], np.maximum(a, 0) * b + 2, rtol=1e-6)
     assert np.isnan(result[n]), "nothing is written behind the end"
+
+
+def test_threads_that_hang_on_each_other_are_found() -> None:
+    """Each adds to what the one before it wrote: forwards a sum of all so far, backwards of two."""
+
+    def write(lines: Lines) -> None:
+        t = place(lines)[0]
+        here = lines.let(f"getelementptr i64, ptr {lines.load_pointer('%block', 0)}, i64 {t}")
+        before = lines.let(f"getelementptr i64, ptr {here}, i64 -1")
+        total = lines.let(f"add i64 {lines.let(f'load i64, ptr {before}')}, {lines.let(f'load i64, ptr {here}')}")
+        lines.do(f"store i64 {total}, ptr {here}")
+
+    found: list[list[int]] = []
+    for order in (nullcontext(), backwards()):
+        X = np.array([0, *range(THREADS)], np.int64)
+        with order:
+            run(GridKernel(1, write), 1, [X.ctypes.data + 8])
+        found.append(X[1:].tolist())
+    assert found == [[0, 1, 3, 6, 10, 15, 21, 28], [0, 1, 3, 5, 7, 9, 11, 13]]
 
 
 def test_reduction_on_threads() -> None:

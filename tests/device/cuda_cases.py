@@ -7,10 +7,12 @@ import pkgutil
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from types import ModuleType
 from typing import Any, TypeVar, cast
 
 import numpy as np
 import pytest
+from _pytest.mark.structures import ParameterSet
 from numpy.typing import NDArray
 
 import tests.ops
@@ -56,25 +58,43 @@ def _families() -> Iterator[str]:
             yield found.name
 
 
+def cases_in(module: ModuleType) -> Iterator[Case]:
+    """Yield the cases of numbers that a module lists, and those that its tests are parametrized by, once each."""
+    seen = set[int]()
+    for listed in vars(module).values():
+        given = list(_parameters(listed)) if callable(listed) else listed
+        for case in cast("list[object]", given) if isinstance(given, list) else ():
+            if isinstance(case, Case) and id(case) not in seen and not _text(case):
+                seen.add(id(case))
+                yield case
+
+
+def _parameters(test: object) -> Iterator[object]:
+    """Yield the values that a test is run with."""
+    for mark in cast("list[pytest.Mark]", getattr(test, "pytestmark", [])):
+        if mark.name == "parametrize":
+            for values in cast("Iterable[Any]", mark.args[1]):
+                yield from values.values if isinstance(values, ParameterSet) else [values]
+
+
 def all_cases(engine: str) -> Iterator[Case]:
     """Yield the cases of each operator that an engine has a kernel of for CUDA devices.
 
     Without a device these are the cases of some files: to import all takes long.
     """
-    seen = set[int]()
-    for found in sampled(_families(), 7):
-        for listed in vars(importlib.import_module(found)).values():
-            if not isinstance(listed, list) or id(cast("list[object]", listed)) in seen:
-                continue
-            cases = cast("list[object]", listed)
-            seen.add(id(cases))
-            for case in cases:
-                if (
-                    isinstance(case, Case)
-                    and not _text(case)
-                    and kernel_for(case.type, DEVICE.kind, engine) is not None
-                ):
-                    yield case
+    yield from _cases_of(sampled(_families(), 7), engine)
+
+
+def every_case(engine: str) -> Iterator[Case]:
+    """Yield the cases of each such operator, of all files."""
+    yield from _cases_of(_families(), engine)
+
+
+def _cases_of(files: Iterable[str], engine: str) -> Iterator[Case]:
+    for found in files:
+        for case in cases_in(importlib.import_module(found)):
+            if kernel_for(case.type, DEVICE.kind, engine) is not None:
+                yield case
 
 
 def _text(case: Case) -> bool:

@@ -28,7 +28,7 @@ PLACES: dict[str, Place] = {"h": CPUPlace(), "c": CUDAPlace(0), "d": CUDAPlace(1
 """First letter of a blob's name -> where it lies."""
 BLOBS = [f"{letter}{number}" for letter in PLACES for number in range(3)]
 TYPES = ("simple", "async_scheduling", "dag", "async_polling")
-ONE, TWO = ("Negative", "Softsign"), ("Add", "Sub", "Mul")
+ONE, TWO = ("Negative", "Softsign", "StopGradient"), ("Add", "Sub", "Mul")
 SHAPE = (3, 5)
 
 

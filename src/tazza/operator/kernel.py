@@ -200,8 +200,8 @@ class LaunchChain:
 
     @property
     def scratch_bytes(self) -> int:
-        """That of the greediest."""
-        return max(launch.scratch_bytes for launch in self.launches)
+        """That of the greediest; of no launches there is none."""
+        return max((launch.scratch_bytes for launch in self.launches), default=0)
 
     @property
     def implementation(self) -> str:

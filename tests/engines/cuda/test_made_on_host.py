@@ -46,5 +46,5 @@ def test_the_learning_rate_follows_a_counter_of_the_host() -> None:
 
 
 def test_what_reads_or_keeps_something_is_left_to_others() -> None:
-    for type in ("Relu6", "Copy", "Print", "Transpose"):
+    for type in ("Relu6", "Copy", "Print"):
         assert why_unavailable(type, DEVICE.kind, "cuda") is not None

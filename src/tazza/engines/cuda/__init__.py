@@ -1,7 +1,8 @@
 """The engine `cuda`: kernels of our own for NVIDIA's GPUs, made of the formulas and row programs that operators state.
 
 LLVM (package llvmlite) makes PTX of them, which the driver's own assembler makes code of the device of; no toolkit is
-needed. Operators get their kernels on demand; no file names them.
+needed. Operators with a formula or a program of rows get their kernels on demand, no file names them; those that move
+numbers about have files here, written with `threads`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def unavailable() -> str | None:
 SOURCES = Sources(Path(__file__).parent)
 CUDA = engine(
     KIND,
-    "what is compiled here for NVIDIA's GPUs: formulas, parameter updates, row programs",
+    "what is compiled here for NVIDIA's GPUs: formulas, row programs; of gathers, segments, updates of rows, joins and "
+    "recurrent units none has run on a device yet",
     device=KIND,
     priority=15,
     unavailable=unavailable,

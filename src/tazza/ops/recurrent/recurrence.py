@@ -12,10 +12,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tazza.device import place_of
 from tazza.errors import ArgumentError, SchemaError
 from tazza.operator import OpView, arg, find_argument
 from tazza.operator.nested import net_argument
-from tazza.proto import NetDef, OperatorDef
+from tazza.proto import DeviceOption, NetDef, OperatorDef
 
 RENAME = ".rename"
 """`<blob>.rename` says under which other name a gradient blob goes; plans of memory write such arguments."""
@@ -337,7 +338,7 @@ def renamed(definition: OperatorDef, name: str) -> str:
 
 
 def step_net(op: OpView, name: str) -> NetDef | None:
-    """Return a copy of a step net, of a type that runs in order; None where there is none.
+    """Return a copy of a step net, of a type that runs in order, on the operator's device; None where there is none.
 
     Raises:
         FormatError: it is text that is no net.
@@ -348,7 +349,18 @@ def step_net(op: OpView, name: str) -> NetDef | None:
     made = NetDef()
     made.CopyFrom(found)
     made.type = LOCAL_TYPE
+    _place(made, op.definition)
     return made
+
+
+def _place(net: NetDef, definition: OperatorDef) -> None:
+    """Let the operators of a step net run on the device of the operator that owns it, where they name none."""
+    owner = definition.device_option
+    if place_of(owner).is_host:
+        return
+    for op in net.op:
+        if not op.device_option.HasField("device_type"):
+            op.device_option.MergeFrom(DeviceOption(device_type=owner.device_type, device_id=owner.device_id))
 
 
 def declare_inputs(net: NetDef, reads: Iterable[str]) -> None:

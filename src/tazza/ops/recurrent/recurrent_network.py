@@ -47,6 +47,7 @@ from tazza.ops.recurrent.recurrence import (
     states_of,
     step_net,
 )
+from tazza.ops.recurrent.room import room
 from tazza.ops.recurrent.row_sums import Apart, AroundSteps, placed, taken_apart
 from tazza.ops.recurrent.state_gradient import begin_gradients, finish_gradients, tensor_of
 from tazza.ops.recurrent.step import SCRATCH, Steps, StepWorkspaces, begin_state, lay_on, like_zero, view_rows
@@ -244,7 +245,7 @@ class RecurrentNetwork:
         for state in self._states:
             initial = owner.get_blob(state.initial)
             assert initial is not None, "inputs are there"
-            begin_state(op, self._blobs[state.states].tensor(), initial, T, N)
+            begin_state(op, self._blobs[state.states], initial, T, N)
         if not isinstance(step_workspaces.value, StepWorkspaces):
             step_workspaces.set(StepWorkspaces())
         scratch = step_workspaces.get(StepWorkspaces)
@@ -483,12 +484,11 @@ class RecurrentNetworkGradient:
                 "run the forward operator first; it keeps steps if it has a backward_step_net",
             )
         for one in self._parameters:
-            like_zero(owner.create_blob(one.gradient).tensor(), tensor_of(owner, one.name))
+            like_zero(owner.create_blob(one.gradient), tensor_of(owner, one.name))
         for each in self._gradients:
             begin_gradients(op, owner, each)
         given = X.tensor()
-        dX.tensor().resize(tuple(given.shape), given.dtype)
-        dX.tensor().reserve()
+        room(dX, tuple(given.shape), given.dtype, given.place).reserve()
         within = self._workspaces(scratch.steps)
         self._around.begin(scratch.shared)
         self.nets.run([(self.nets.of(within[t], scratch.shared), t) for t in reversed(range(T))])

@@ -7,6 +7,7 @@ import numpy as np
 from tazza.errors import NotFoundError
 from tazza.operator import BlobOwner, OpView, show_dims
 from tazza.ops.recurrent.recurrence import StateGradient, initial_rows
+from tazza.ops.recurrent.room import room, write
 from tazza.ops.recurrent.step import lay_on, view_rows
 from tazza.tensor import Blob, Tensor
 
@@ -18,16 +19,15 @@ def begin_gradients(op: OpView, owner: BlobOwner, each: StateGradient) -> None:
         ShapeError: a gradient that was given is not one row of the state.
     """
     states = tensor_of(owner, each.state.states)
-    gradients = owner.create_blob(each.gradients).tensor()
-    gradients.resize(tuple(states.shape), states.dtype)
-    last = gradients.array[-1:]
-    last[...] = 0
+    gradients = room(owner.create_blob(each.gradients), tuple(states.shape), states.dtype, states.place)
+    last = view_rows(gradients, int(states.shape[0]) - 1, 1, each.gradients)
+    sums = np.zeros(tuple(last.shape), last.dtype.numpy)
     for name in each.given_last:
         given = tensor_of(owner, name)
         relation = f"gradient {name!r} has the shape {show_dims(tuple(given.shape))}"
-        op.require(given.size == last.size, f"{relation}, one row of the state {show_dims(last.shape)}")
-        last += given.plain().reshape(last.shape)
-    gradients.mark_written()
+        op.require(given.size == last.size, f"{relation}, one row of the state {show_dims(sums.shape)}")
+        sums += given.plain().reshape(sums.shape)
+    write(last, sums)
 
 
 def finish_gradients(owner: BlobOwner, each: StateGradient, target: Blob) -> None:
@@ -38,9 +38,8 @@ def finish_gradients(owner: BlobOwner, each: StateGradient, target: Blob) -> Non
         first = view_rows(gradients, 0, initial_rows(dims), target.name)
         lay_on(target, first.view(dims))
         return
-    tensor = target.tensor()  # one value for all sequences
-    tensor.resize(dims, initial.dtype)
-    np.sum(gradients.array[0], axis=0, out=tensor.array)
+    # one value for all sequences
+    write(room(target, dims, initial.dtype, initial.place), np.sum(gradients.plain()[0], axis=0))
 
 
 def tensor_of(owner: BlobOwner, name: str) -> Tensor:

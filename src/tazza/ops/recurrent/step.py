@@ -21,6 +21,7 @@ from tazza.operator.native_calls import BoundCalls
 from tazza.ops.recurrent.joined_step import joined
 from tazza.ops.recurrent.loop import Loop
 from tazza.ops.recurrent.recurrence import Link, declare_inputs, initial_rows
+from tazza.ops.recurrent.room import room, write
 from tazza.proto import NetDef
 from tazza.tensor import Blob, DataType, Storage, Tensor, TensorSpec
 from tazza.tensor.blob import blob_type
@@ -149,12 +150,11 @@ def copy_rows(source: Tensor, target: Tensor, name: str) -> None:
         raise ShapeError(
             f"blob {name!r} has the shape {tuple(source.shape)}, its link has room for {tuple(target.shape)}"
         )
-    np.copyto(target.array, source.plain().reshape(tuple(target.shape)), casting="equiv")
-    target.mark_written()
+    write(target, source.plain().reshape(tuple(target.shape)))
 
 
-def begin_state(op: OpView, state: Tensor, initial: Blob, T: int, N: int) -> None:
-    """Make room for a state over time, and put its initial value there.
+def begin_state(op: OpView, states: Blob, initial: Blob, T: int, N: int) -> None:
+    """Make room for a state over time where its initial value lies, and put that there.
 
     Raises:
         ShapeError: the initial value is not (D), (N, D) or (L, N, D).
@@ -166,10 +166,9 @@ def begin_state(op: OpView, state: Tensor, initial: Blob, T: int, N: int) -> Non
         relation = f"initial state {initial.name!r} has the shape {show_dims(dims)}, X has N = {N} sequences"
         op.require(dims[-2] == N, relation, "it must be (D), (N, D) or (L, N, D)")
     L = initial_rows(dims)
-    state.resize((T + L, N, *dims[-1:]), value.dtype)
+    state = room(states, (T + L, N, *dims[-1:]), value.dtype, value.place)
     state.make_plain()
-    np.copyto(state.array[:L], value.plain())
-    state.mark_written()
+    write(view_rows(state, 0, L, states.name), value.plain())
 
 
 def lay_on(target: Blob, rows: Tensor) -> None:
@@ -185,11 +184,10 @@ def lay_on(target: Blob, rows: Tensor) -> None:
     target.set(rows)
 
 
-def like_zero(tensor: Tensor, like: Tensor) -> None:
-    """Give a tensor the shape and dtype of another one, and zeros."""
-    tensor.resize(tuple(like.shape), like.dtype)
-    tensor.array[...] = 0
-    tensor.mark_written()
+def like_zero(blob: Blob, like: Tensor) -> None:
+    """Give a blob the shape, dtype and place of a tensor, and zeros."""
+    tensor = room(blob, tuple(like.shape), like.dtype, like.place)
+    write(tensor, np.zeros((), like.dtype.numpy))
 
 
 class StepState:

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, accepts_rows_but
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import threads_for
 from tazza.codegen.loop import count_loop, lanes_of, load, load_one, store, sweep
+from tazza.codegen.row_update import Update, update_of
 from tazza.codegen.rows import (
     FIRST,
     D,
@@ -33,7 +33,6 @@ from tazza.codegen.rows import (
     stop_if,
     when,
 )
-from tazza.codegen.scalar import Scalars
 from tazza.codegen.vector import Emission
 from tazza.device import Context
 from tazza.engines.native import SOURCES
@@ -58,45 +57,6 @@ SHARES = 64
 """Parts of a table, by the last bits of row numbers, of which each thread has some."""
 AHEAD = 8
 """How many indices before its turn a row is asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Update:
-    """What a kernel is written from.
-
-    Attributes:
-        formulas: what becomes of a row.
-        kept: input letters with the rows of the table -> the outputs that overwrite them.
-        one: of these, those that have one number for each row.
-        by_index: letters, inputs and outputs, with a row for each index, or for each segment of them.
-        scalars: input letters of one element.
-        shared: what is computed of such ones first, once for all rows.
-        index_bits: of an index.
-        segmented: whether LENGTHS say which indices are those of a segment.
-    """
-
-    formulas: RowFormulas
-    kept: Mapping[str, str]
-    one: frozenset[str]
-    by_index: frozenset[str]
-    scalars: tuple[str, ...]
-    shared: Scalars
-    index_bits: int
-    segmented: bool = False
-
-    @property
-    def letters(self) -> tuple[str, ...]:
-        """Whose addresses stand in the block, behind that of the indices."""
-        lengths = ("LENGTHS",) if self.segmented else ()
-        return (*self.kept, *self.kept.values(), *sorted(self.by_index), *self.scalars, *lengths)
-
-    def __str__(self) -> str:
-        """Return what tells it apart from other kernels."""
-        f = self.formulas
-        mean = "" if f.mean is None else f.mean.text()
-        texts = [f"{letter} = {one.text()}" for part in (f.row, f.each) for letter, one in part.items()]
-        told = f"{self.letters} {sorted(self.one)} {self.index_bits} mean {mean}; {'; '.join(texts)}"
-        return f"{told} with {self.shared}" if self.shared.expressions else told
 
 
 class _Writer:
@@ -221,21 +181,13 @@ def write_update(lines: Lines, update: Update) -> None:
 def rows_launch(op: OpView, formulas: RowFormulas, inputs: Sequence[Spec]) -> Launch:
     """Return the launch of an update."""
     specs = dict(zip(op.input_letters, cast("Sequence[TensorSpec]", inputs), strict=True))
-    kept = {str(over): out for out, (over,) in op.schema.must_in_place.items()}
-    one = frozenset(letter for letter, out in kept.items() if out in formulas.row)
-    gradient, segmented = ("dY", True) if "LENGTHS" in specs else ("dW", False)
-    read = {name for one in formulas.shown for name in one.names}
-    scalars = tuple(letter for letter in op.input_letters if letter in read - {*kept, gradient})
-    by_index = frozenset({gradient, *op.output_letters} - set(kept.values()))
+    update = update_of(op, formulas, specs)
     indices, W = specs["indices"], specs["W"]
     K, width, R = indices.size, math.prod(W.shape[1:]), W.shape[0]
-    S = specs["LENGTHS"].size if segmented else 0
-    update = Update(
-        formulas, kept, one, by_index, scalars, _shared(formulas, specs), 8 * indices.dtype.itemsize, segmented
-    )
+    S, segmented = specs["LENGTHS"].size if update.segmented else 0, update.segmented
     address = SOURCES.compiled(f"rows: {update}", lambda lines: write_update(lines, update), finish_status)
     flops = width * sum(expression.flops for expression in formulas.each.values())
-    threads = threads_for(thread_count(), K, flops, 4.0 * width * (2 * len(kept) + len(by_index)))
+    threads = threads_for(thread_count(), K, flops, 4.0 * width * (2 * len(update.kept) + len(update.by_index)))
 
     def check(operands: Operands) -> None:
         check_rows(op, operands["indices"].array.reshape(-1), R, "indices")
@@ -244,11 +196,6 @@ def rows_launch(op: OpView, formulas: RowFormulas, inputs: Sequence[Spec]) -> La
 
     words = (threads, K, width, 0, R, S, Slot("indices"), *map(Slot, update.letters), *update.shared.words)
     return BlockLaunch(address, words, check=check)
-
-
-def _shared(formulas: RowFormulas, specs: Mapping[str, TensorSpec]) -> Scalars:
-    read = sorted({name for expression in formulas.scalars.values() for name in expression.names})
-    return Scalars(formulas.scalars, tuple((letter, Slot(letter), specs[letter].dtype) for letter in read))
 
 
 def _register(made: OpSchema, formulas: Callable[[OpView], RowFormulas | None]) -> None:

@@ -1,0 +1,71 @@
+"""Dropout: the mask is drawn on the host, with the numbers of the CPU, and copied; elements are made on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from tazza.codegen.block import Slot, Word, accepts_rows, float_word
+from tazza.device import Context
+from tazza.engines.cuda import KIND
+from tazza.engines.cuda.shape.reshape import RegroupLaunch
+from tazza.engines.cuda.threads import Threads, each_launch
+from tazza.operator import Call, CallChain, Launch, Operands, OpView, Spec, Unsupported, launcher
+from tazza.ops.nn.dropout import DROPOUT
+from tazza.tensor import DataType, PinnedPlace, Tensor, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class DropoutLaunch:
+    """Draws, copies, and multiplies: with `kept` 1 everything is, and nothing is drawn."""
+
+    elements: Launch
+    kept: float
+
+    @property
+    def scratch_bytes(self) -> int:
+        """What elements need."""
+        return self.elements.scratch_bytes
+
+    def bind(self, operands: Operands) -> Call:
+        """Return all of it; memory that is copied from is new each time, for nobody waits until it is."""
+        mask, context, kept = operands.tensors.get("mask"), operands.context, self.kept
+        calls: list[Callable[[], object]] = []
+        if mask is not None:
+            shown = cast("Tensor", mask)
+
+            def draw() -> None:
+                drawn = Tensor(shown.shape, shown.dtype, PinnedPlace())
+                flat = drawn.numpy().reshape(-1)
+                flat[...] = True if kept == 1 else operands.random().bernoulli(flat.size, kept)
+                if flat.size:
+                    context.copy(drawn, shown)
+
+            calls.append(draw)
+        return CallChain((*calls, self.elements.bind(operands)))
+
+
+@launcher(DROPOUT, engine=KIND, device=KIND, accepts=accepts_rows)
+def prepare_dropout(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch | Unsupported:
+    """Compile the product with the mask; a test copies X."""
+    del context, outputs
+    X = cast("TensorSpec", inputs[0])
+    if X.dtype is not DataType.FLOAT:
+        return Unsupported(f"it computes in float32, not {X.dtype.label}")
+    if op.is_test:
+        return DropoutLaunch(RegroupLaunch(), 1.0)
+    scale = np.float32(1) / (np.float32(1) - np.float32(op.ratio))
+
+    def write(t: Threads, i: str) -> None:
+        v = t.single
+        factor = t.lines.let(f"fptrunc {t.wide.type} {t.real('scale')} to {v.type}")
+        mask = t.load("mask", i, DataType.BOOL)
+        t.store("Y", i, v.mul(t.load("X", i), v.mul(mask, factor)))
+
+    words: dict[str, Word] = {"scale": float_word(float(scale)), **{name: Slot(name) for name in ("X", "mask", "Y")}}
+    return DropoutLaunch(each_launch("dropout", X.size, words, write), 1 - op.ratio)

@@ -1,0 +1,127 @@
+"""LRN and its gradient: a thread for each element, which adds up its window in float64.
+
+Letters as in `ops.lrn`. Channels lie `step` elements apart; the window of channel c goes from `before` channels before
+it to `behind` behind it. The gradient computes scale anew, into scratch memory, and sums over the channels that see i.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from tazza.codegen.block import Scratch, Slot, Word, accepts_rows, all_float32, float_word
+from tazza.codegen.loop import carry_loop
+from tazza.codegen.vector import Emission
+from tazza.device import Context
+from tazza.engines.cuda import KIND
+from tazza.engines.cuda.threads import Threads, each_launch
+from tazza.operator import Expression, Launch, LaunchChain, OpView, Spec, Unsupported, launcher
+from tazza.ops.nn.lrn import LRN, LRN_GRADIENT
+from tazza.tensor import DataType, TensorSpec
+
+REALS = ("weight", "bias", "beta")
+"""Numbers of the block: alpha / size, what is added to the mean, the exponent."""
+
+
+def _words(op: OpView, X: TensorSpec) -> dict[str, Word]:
+    """Return extents and numbers."""
+    last = op.order.upper() == "NHWC"
+    step = 1 if last else math.prod(X.shape[2:])
+    before, behind = (op.size - 1) // 2, op.size // 2
+    reals = (op.alpha / op.size, op.bias, op.beta)
+    words: dict[str, Word] = {"step": max(1, step), "channels": max(1, X.shape[-1 if last else 1])}
+    words |= {"before": before, "behind": behind}
+    return words | {name: float_word(float(value)) for name, value in zip(REALS, reals, strict=True)}
+
+
+def _window(t: Threads, i: str, ends: tuple[str, str], body: Callable[[str], str]) -> str:
+    """Return the sum in float64 of `body(place)` over the channels around that of element i."""
+    lines, v = t.lines, t.wide
+    c = t.two("urem", t.two("udiv", i, t.word("step")), t.word("channels"))
+    lines.declare("i64 @llvm.smax.i64(i64, i64)")
+    lines.declare("i64 @llvm.smin.i64(i64, i64)")
+    first = t.two("sub", c, t.word(ends[0]))
+    begin = lines.let(f"call i64 @llvm.smax.i64(i64 {first}, i64 0)")
+    last = t.add(t.add(c, t.word(ends[1])), 1)
+    end = lines.let(f"call i64 @llvm.smin.i64(i64 {last}, i64 {t.word('channels')})")
+
+    def add(k: str, sums: Sequence[str]) -> list[str]:
+        place = t.add(i, t.mul(t.two("sub", k, c), t.word("step")))
+        return [v.add(sums[0], body(place))]
+
+    return carry_loop(v, begin, end, [v.constant(0.0)], add)[0]
+
+
+def _wide(t: Threads, name: str, i: str) -> str:
+    return t.lines.let(f"fpext {t.single.type} {t.load(name, i)} to {t.wide.type}")
+
+
+def _scale(t: Threads, i: str) -> str:
+    """Return scale of element i, in float64."""
+
+    def square(place: str) -> str:
+        x = _wide(t, "X", place)
+        return t.wide.mul(x, x)
+
+    return t.wide.add(t.real("bias"), t.wide.mul(t.real("weight"), _window(t, i, ("before", "behind"), square)))
+
+
+def _store(t: Threads, name: str, i: str, value: str) -> None:
+    t.store(name, i, t.lines.let(f"fptrunc {t.wide.type} {value} to {t.single.type}"))
+
+
+def _power(t: Threads, scale: str) -> str:
+    """Return scale^-beta."""
+    return Emission(t.wide, {"s": scale, "beta": t.real("beta")}).write(Expression.parse("pow(s, -beta)"))
+
+
+@launcher(LRN, engine=KIND, device=KIND, accepts=accepts_rows)
+def prepare_lrn(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
+    """Compile LRN, with and without scale."""
+    del context
+    X = cast("TensorSpec", inputs[0])
+    if not all_float32(X, *outputs):
+        return Unsupported(f"it computes in float32, not {X.dtype.label}")
+    made = [letter for letter in ("Y", "scale") if letter in op.output_letters]
+
+    def write(t: Threads, i: str) -> None:
+        s = _scale(t, i)
+        _store(t, "Y", i, t.wide.mul(_wide(t, "X", i), _power(t, s)))
+        if "scale" in made:
+            _store(t, "scale", i, s)
+
+    words = {**_words(op, X), "X": Slot("X"), **{letter: Slot(letter) for letter in made}}
+    return each_launch("lrn", X.size, words, write)
+
+
+@launcher(LRN_GRADIENT, engine=KIND, device=KIND, accepts=accepts_rows)
+def prepare_lrn_gradient(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch | Unsupported:
+    """Compile scale, and then the gradient."""
+    del context
+    X = cast("TensorSpec", inputs[0])
+    if not all_float32(X, *cast("Sequence[TensorSpec]", inputs), *outputs):
+        return Unsupported(f"it computes in float32, not {X.dtype.label}")
+
+    def scales(t: Threads, i: str) -> None:
+        t.store("scale", i, _scale(t, i), DataType.DOUBLE)
+
+    def write(t: Threads, i: str) -> None:
+        v = t.wide
+
+        def part(place: str) -> str:
+            product = v.mul(_wide(t, "dY", place), _wide(t, "Y", place))
+            return v.div(product, t.load("scale", place, DataType.DOUBLE))
+
+        seen = _window(t, i, ("behind", "before"), part)  # of even size it is not symmetric
+        own = v.mul(_wide(t, "dY", i), _power(t, t.load("scale", i, DataType.DOUBLE)))
+        factor = v.mul(v.mul(v.constant(2.0), t.real("weight")), t.real("beta"))
+        _store(t, "dX", i, v.sub(own, v.mul(v.mul(factor, _wide(t, "X", i)), seen)))
+
+    given: dict[str, Word] = {**_words(op, X), "X": Slot("X"), "scale": Scratch()}
+    scratch = X.size * DataType.DOUBLE.itemsize
+    first = each_launch("lrn scale", X.size, given, scales, scratch_bytes=scratch)
+    words = {**given, **{letter: Slot(letter) for letter in ("Y", "dY", "dX")}}
+    return LaunchChain((first, each_launch("lrn gradient", X.size, words, write, scratch_bytes=scratch)))

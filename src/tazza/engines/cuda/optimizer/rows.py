@@ -1,0 +1,157 @@
+"""Updates of rows that indices pick: a thread for each element of them, or for each row where a row has one number.
+
+What stands in the indices several times is updated as often, one time after the other, by the thread of its first
+occurrence. A wrong index is told, and nothing is done with it; other rows are updated all the same. Fused updates read
+the gradient of what was made of each segment of rows: the segment of each index is found before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from tazza.codegen.block import Slot, Word, accepts_rows, accepts_rows_but
+from tazza.codegen.loop import carry_loop, count_loop
+from tazza.codegen.row_update import Update, update_of
+from tazza.codegen.rows import when
+from tazza.codegen.vector import Emission
+from tazza.device import Context
+from tazza.engines.cuda import KIND
+from tazza.engines.cuda.launch import Held
+from tazza.engines.cuda.occurrence import Occurrences, each_occurrence
+from tazza.engines.cuda.sparse.division import owners_bytes, owners_launch, owners_words
+from tazza.engines.cuda.threads import Threads, each_launch
+from tazza.operator import Expression, Launch, LaunchChain, OpSchema, OpView, Spec, Unsupported, launcher
+from tazza.operator.in_place import overwritten
+from tazza.ops.optimizer.adadelta import SPARSE_ADADELTA
+from tazza.ops.optimizer.adagrad import SPARSE_ADAGRAD
+from tazza.ops.optimizer.adam import SPARSE_ADAM
+from tazza.ops.optimizer.fused_adagrad import fused_updates
+from tazza.ops.optimizer.momentum_sgd import SPARSE_MOMENTUM_SGD_UPDATE
+from tazza.ops.optimizer.row_wise import ROW_WISE_FORMULAS
+from tazza.ops.optimizer.rows import RowFormulas, row_formulas
+from tazza.ops.sparse.segment import BY_LENGTHS
+from tazza.tensor import DataType, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Updates:
+    """Writes what a thread does of an update."""
+
+    update: Update
+    held: tuple[int, ...]
+    """Which of the operands of shared numbers are those of the host, and stand in the block themselves."""
+
+    @property
+    def by_row(self) -> bool:
+        """Whether a thread has a whole row."""
+        return bool(self.update.formulas.row) or self.update.formulas.mean is not None
+
+    def write(self, t: Threads, n: str) -> None:
+        """Update a row, or an element of it, once for each time that its index stands there."""
+        k, d = (n, "") if self.by_row else t.split(n, t.word("width"))
+        update = self.update
+        values = {letter: t.load(letter, "0") for letter in update.scalars}
+        values |= update.shared.write(t.single, t.number_of("shared0"), held=self.held) if update.shared.words else {}
+        row = t.index("indices", k, update.index_bits)
+
+        def once(source: str, more: Mapping[str, str]) -> None:
+            if self.by_row:
+                self._row(t, (source, row), {**values, **more})
+            else:
+                self._element(t, (source, row), d, {**values, **more})
+
+        def of_segment(k: str) -> None:
+            owner = t.index("owner", k)
+
+            def owned() -> None:
+                length = t.two("sub", t.index("starts", t.add(owner, 1)), t.index("starts", owner))
+                once(owner, {"n": t.single.splat(t.lines.let(f"uitofp i64 {length} to float"))})
+
+            when(t.lines, t.compare("sge", owner, 0), owned)
+
+        each_occurrence(t, k, of_segment if update.segmented else lambda k: once(k, {}))
+
+    def _row(self, t: Threads, at: tuple[str, str], given: Mapping[str, str]) -> None:
+        formulas, v, values = self.update.formulas, t.single, dict(given)
+        if formulas.mean is not None:
+            mean = formulas.mean
+
+            def add(d: str, sums: Sequence[str]) -> list[str]:
+                return [v.add(sums[0], Emission(v, values | self._loaded(t, [mean], at, d)).write(mean))]
+
+            total = carry_loop(v, "0", t.word("elements"), [v.constant(0.0)], add)[0]
+            count = v.splat(t.lines.let(f"uitofp i64 {t.word('width')} to float"))
+            values["mean"] = v.div(total, count)
+        for letter in sorted(self.update.one):
+            values[letter] = t.load(letter, at[1])
+        for letter, expression in formulas.row.items():
+            values[letter] = Emission(v, values).write(expression)
+            t.store(letter, at[1], values[letter])
+        count_loop(t.lines, "0", t.word("elements"), lambda d: self._element(t, at, d, values))
+
+    def _element(self, t: Threads, at: tuple[str, str], d: str, given: Mapping[str, str]) -> None:
+        each = self.update.formulas.each
+        emission = Emission(t.single, {**given, **self._loaded(t, each.values(), at, d)})
+        results = {letter: emission.write(expression) for letter, expression in each.items()}
+        for letter, result in results.items():
+            t.store(letter, self._place(t, letter, at, d), result)
+
+    def _place(self, t: Threads, letter: str, at: tuple[str, str], d: str) -> str:
+        k, row = at
+        return t.add(t.mul(k if letter in self.update.by_index else row, t.word("width")), d)
+
+    def _loaded(self, t: Threads, read: Iterable[Expression], at: tuple[str, str], d: str) -> dict[str, str]:
+        names = {name for expression in read for name in expression.names}
+        moving = names & ({*self.update.kept, *self.update.by_index} - self.update.one)
+        return {name: t.load(name, self._place(t, name, at, d)) for name in sorted(moving)}
+
+
+def rows_launch(op: OpView, formulas: RowFormulas, inputs: Sequence[Spec]) -> Launch | Unsupported:
+    """Return the launches of an update: first occurrences, then the rows."""
+    specs = dict(zip(op.input_letters, cast("Sequence[TensorSpec]", inputs), strict=True))
+    update, W = update_of(op, formulas, specs), specs["W"]
+    host = {letter for letter, declared in op.schema.inputs_by_letter.items() if declared.host}
+    if wrong := sorted(host & {*update.scalars}):
+        return Unsupported(f"{wrong[0]} lies on the host, and is in no shared number")
+    for letter in {*specs} & {*update.letters} - {"LENGTHS"}:
+        if specs[letter].dtype is not DataType.FLOAT:
+            return Unsupported(f"it updates float32, {letter} is {specs[letter].dtype.label}")
+    K, width, S = specs["indices"].size, math.prod(W.shape[1:]), specs["LENGTHS"].size if update.segmented else 0
+    occurrences = Occurrences(K, W.shape[0], update.index_bits, owners_bytes(S, K) if update.segmented else 0)
+    words: dict[str, Word | Held] = {**occurrences.words, "width": max(1, width), "elements": width}
+    words |= {letter: Slot(letter) for letter in update.letters}
+    words |= owners_words(S) if update.segmented else {}
+    operands = [slot for _, slot, _ in update.shared.operands]
+    words |= {f"shared{k}": Held(slot) if slot.letter in host else slot for k, slot in enumerate(operands)}
+    made = Updates(update, tuple(k for k, slot in enumerate(operands) if slot.letter in host))
+    count = K * (1 if made.by_row else width)
+    scratch = occurrences.scratch_bytes
+    rows = each_launch(f"rows {update} {made.held}", count, words, made.write, scratch_bytes=scratch)
+    first = (owners_launch(BY_LENGTHS, S, K),) if update.segmented else ()
+    return LaunchChain((*first, occurrences.launch(), rows))
+
+
+def _register(made: OpSchema, formulas: Callable[[OpView], RowFormulas | None]) -> None:
+    @launcher(made, engine=KIND, device=KIND, accepts=accepts_rows_but(overwritten(made)))
+    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
+        """Compile the update of a row."""
+        del context, outputs
+        for letter, spec in zip(op.input_letters, inputs, strict=True):
+            if not accepts_rows(letter, spec):
+                return Unsupported(f"the rows of {letter} do not lie one behind the other")
+        found = formulas(op)
+        if found is None:
+            return Unsupported("an argument is not finite, which no formula can name")
+        return rows_launch(op, found, inputs)
+
+
+for _made in (SPARSE_ADADELTA, SPARSE_ADAGRAD, SPARSE_ADAM, SPARSE_MOMENTUM_SGD_UPDATE):
+    _register(_made, row_formulas)
+for _made, _formulas in ROW_WISE_FORMULAS:
+    _register(_made, _formulas)
+for _type, _row in fused_updates.rows.items():
+    if not _row.reducer.weighted:
+        _register(fused_updates[_type], _row.formulas)

@@ -1,0 +1,106 @@
+"""Concat and Split: a thread for each element of a part, one launch for each part that has any.
+
+Letters: P places before the joined axis, each with A elements of a part and B of the whole, those behind the axis
+included. `split_info` is written on the host.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from tazza.codegen.block import Slot, accepts_rows, accepts_rows_but
+from tazza.device import Context
+from tazza.engines.cuda import KIND
+from tazza.engines.cuda.threads import Threads, each_launch
+from tazza.operator import Call, CallChain, Launch, LaunchChain, Operands, OpView, Spec, Unsupported, launcher
+from tazza.ops.shape.concat import adds_axis, concats, join_axis
+from tazza.ops.shape.split import SPLIT_BY_LENGTHS, splits
+from tazza.tensor import DataType, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """How parts lie in the whole: P, B, elements of each of P in each part."""
+
+    places: int
+    whole: int
+    parts: tuple[int, ...]
+
+    def launches(self, kind: DataType, letters: tuple[str, str], *, apart: bool) -> LaunchChain:
+        """Return what copies all parts from or to the whole; `letters` are those of the parts and of the whole."""
+
+        def write(t: Threads, i: str) -> None:
+            p, a = t.split(i, t.word("of_part"))
+            there = t.add(t.add(t.mul(p, t.word("of_whole")), t.word("first")), a)
+            ends = ("whole", there), ("part", i)
+            t.move(ends[0] if apart else ends[1], ends[1] if apart else ends[0], kind.itemsize)
+
+        found: list[Launch] = []
+        first = 0
+        for k, part in enumerate(self.parts):
+            if part and self.places:
+                words = {"part": Slot(letters[0], k), "whole": Slot(letters[1]), "first": first}
+                extents = {"of_part": part, "of_whole": self.whole}
+                name = f"join {'apart' if apart else 'together'} {kind.itemsize}"
+                found.append(each_launch(name, self.places * part, {**words, **extents}, write))
+            first += part
+        return LaunchChain(tuple(found))
+
+
+@dataclass(frozen=True, slots=True)
+class ConcatLaunch:
+    """Copies all parts, and writes their extents on the host."""
+
+    parts: LaunchChain
+    extents: tuple[int, ...]
+
+    @property
+    def scratch_bytes(self) -> int:
+        """None."""
+        return self.parts.scratch_bytes
+
+    def bind(self, operands: Operands) -> Call:
+        """Return both as one."""
+        told, extents = operands["split_info"], np.array(self.extents, np.int32)
+        return CallChain((self.parts.bind(operands), lambda: told.assign(extents)))
+
+
+def _joined(op: OpView, letter: str, whole: TensorSpec, parts: Sequence[TensorSpec]) -> Joined:
+    axis = join_axis(op, letter, len(whole.shape))
+    places = math.prod(whole.shape[:axis])
+    return Joined(places, math.prod(whole.shape[axis:]), tuple(part.size // max(1, places) for part in parts))
+
+
+@launcher(concats["Concat"], engine=KIND, device=KIND, accepts=accepts_rows)
+@launcher(concats["DepthConcat"], engine=KIND, device=KIND, accepts=accepts_rows)
+def prepare_concat(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch | Unsupported:
+    """Compile the copies of parts into Y."""
+    del context
+    Y, parts = cast("TensorSpec", outputs[0]), cast("Sequence[TensorSpec]", inputs)
+    if Y.dtype is DataType.STRING:
+        return Unsupported("strings do not lie on a device")
+    joined = _joined(op, "Y", Y, parts)
+    axis = join_axis(op, "Y", len(Y.shape))
+    extents = tuple(1 if adds_axis(op) else part.shape[axis] for part in parts)
+    return ConcatLaunch(joined.launches(Y.dtype, ("X", "Y"), apart=False), extents)
+
+
+@launcher(splits["Split"], engine=KIND, device=KIND, accepts=accepts_rows_but({"lengths"}))
+@launcher(splits["DepthSplit"], engine=KIND, device=KIND, accepts=accepts_rows_but({"lengths"}))
+@launcher(SPLIT_BY_LENGTHS, engine=KIND, device=KIND, accepts=accepts_rows_but({"lengths"}))
+def prepare_split(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch | Unsupported:
+    """Compile the copies of X into parts."""
+    del context
+    X, parts = cast("TensorSpec", inputs[0]), cast("Sequence[TensorSpec]", outputs)
+    if X.dtype is DataType.STRING:
+        return Unsupported("strings do not lie on a device")
+    return _joined(op, "X", X, parts).launches(X.dtype, ("Y", "X"), apart=True)

@@ -1,0 +1,176 @@
+"""Gather, BatchGather and its gradient: a thread for each element that is copied, or that adds up what is its own.
+
+Letters as in the family: DATA (A, V, B), INDICES (I) or (A, I), OUTPUT (A, I, B). In the gradient an element is written
+by the thread of the first index that picks it, for all that do in their order, so the sums are those of the CPU.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from tazza.codegen.block import Slot, Word, accepts_rows
+from tazza.codegen.loop import count_loop
+from tazza.codegen.rows import when
+from tazza.device import Context
+from tazza.engines.cuda import KIND
+from tazza.engines.cuda.occurrence import Occurrences, each_occurrence
+from tazza.engines.cuda.threads import Threads, each_launch
+from tazza.operator import Launch, LaunchChain, OpView, Spec, Unsupported, launcher
+from tazza.ops.shape.batch_permutation import BATCH_PERMUTATION, BATCH_PERMUTATION_GRADIENT
+from tazza.ops.sparse.gather import BATCH_GATHER_GRADIENT, axis_of, gathers
+from tazza.tensor import DataType, TensorSpec
+
+COMPLAINT = "an index that is that of no row"
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What is gathered: A, V, B and I, the types, and what indices say.
+
+    With `wraps` those below 0 count from behind, with `matched` each of the A has indices of its own.
+    """
+
+    outer: int
+    parts: int
+    width: int
+    taken: int
+    dtype: DataType
+    bits: int
+    wraps: bool = False
+    matched: bool = False
+
+    @property
+    def words(self) -> dict[str, Word]:
+        """Extents that kernels ask for."""
+        return {"parts": self.parts, "width": max(1, self.width), "taken": max(1, self.taken)}
+
+    def picked(self, t: Threads, a: str, i: str) -> str:
+        """Return the part that index i of place `a` picks."""
+        found = t.index("indices", t.add(t.mul(a, t.word("taken")), i) if self.matched else i, self.bits)
+        if not self.wraps:
+            return found
+        behind = t.add(found, t.word("parts"))
+        return t.lines.let(f"select i1 {t.compare('slt', found, 0)}, i64 {behind}, i64 {found}")
+
+    def copies(self, slots: Mapping[str, Slot]) -> Launch:
+        """Return the launch of target[a, i] = source[a, index i]."""
+
+        def write(t: Threads, n: str) -> None:
+            row, b = t.split(n, t.word("width"))
+            a, i = t.split(row, t.word("taken"))
+            part = self.picked(t, a, i)
+            there = t.add(t.mul(t.add(t.mul(a, t.word("parts")), part), t.word("width")), b)
+            good = t.below(part, t.word("parts"))
+            when(t.lines, good, lambda: t.move(("source", there), ("target", n), self.dtype.itemsize))
+            t.report(t.lines.let(f"xor i1 {good}, true"))
+
+        name = f"gather {self.dtype.itemsize} {self.bits} {self.wraps} {self.matched}"
+        count = self.outer * self.taken * self.width if self.parts else 0  # nothing is taken from nothing
+        return each_launch(name, count, {**self.words, **slots}, write, complaint=COMPLAINT)
+
+    def sums(self, slots: Mapping[str, Slot]) -> Launch:
+        """Return the launches of target[a, index i] += source[a, i], from zeros."""
+        zeros = each_launch("zeros", self.outer * self.parts * self.width, {"target": slots["target"]}, _zero)
+        if self.matched:
+            return LaunchChain((zeros, self._own_sums(slots)))
+        found = Occurrences(self.taken, self.parts, self.bits, letter=slots["indices"].letter)
+
+        def write(t: Threads, n: str) -> None:
+            row, b = t.split(n, t.word("width"))
+            a, i = t.split(row, t.word("taken"))
+            first = t.mul(a, t.word("parts"))
+            there = t.add(t.mul(t.add(first, t.index("indices", i, self.bits)), t.word("width")), b)
+
+            def add(j: str) -> None:
+                own = t.add(t.mul(t.add(t.mul(a, t.word("taken")), j), t.word("width")), b)
+                t.store("target", there, t.single.add(t.load("target", there), t.load("source", own)))
+
+            each_occurrence(t, i, add)
+
+        words = {**self.words, **slots, **found.words}
+        count, scratch = self.outer * self.taken * self.width, found.scratch_bytes
+        added = each_launch(f"gather sums {self.bits}", count, words, write, scratch_bytes=scratch)
+        return LaunchChain((zeros, found.launch(), added))
+
+    def _own_sums(self, slots: Mapping[str, Slot]) -> Launch:
+        """Return the launch that adds where each place has indices of its own: a thread takes all of a place's."""
+
+        def write(t: Threads, n: str) -> None:
+            a, b = t.split(n, t.word("width"))
+
+            def add(i: str) -> None:
+                part = self.picked(t, a, i)
+                good = t.below(part, t.word("parts"))
+                own = t.add(t.mul(t.add(t.mul(a, t.word("rows")), i), t.word("width")), b)
+
+                def bump() -> None:
+                    there = t.add(t.mul(t.add(t.mul(a, t.word("parts")), part), t.word("width")), b)
+                    t.store("target", there, t.single.add(t.load("target", there), t.load("source", own)))
+
+                when(t.lines, good, bump)
+                t.report(t.lines.let(f"xor i1 {good}, true"))
+
+            count_loop(t.lines, "0", t.word("rows"), add)
+
+        words = {**self.words, "rows": self.taken, **slots}
+        return each_launch(f"own sums {self.bits}", self.outer * self.width, words, write, complaint=COMPLAINT)
+
+
+def _zero(t: Threads, i: str) -> None:
+    t.store("target", i, t.single.constant(0.0))
+
+
+def _slots(indices: str, source: str, target: str) -> dict[str, Slot]:
+    return {"indices": Slot(indices), "source": Slot(source), "target": Slot(target)}
+
+
+@launcher(gathers["Gather"], engine=KIND, device=KIND, accepts=accepts_rows)
+@launcher(gathers["BatchGather"], engine=KIND, device=KIND, accepts=accepts_rows)
+@launcher(BATCH_GATHER_GRADIENT, engine=KIND, device=KIND, accepts=accepts_rows)
+def prepare_gather(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch | Unsupported:
+    """Compile copies, or sums for the gradient; along axis 0 indices of Gather below 0 count from behind."""
+    del context, outputs
+    specs = dict(zip(op.input_letters, cast("Sequence[TensorSpec]", inputs), strict=True))
+    DATA, indices, adds = specs["DATA"], specs["INDICES"], "dOUTPUT" in specs
+    axis = axis_of(op, len(DATA.shape))
+    outer = math.prod(DATA.shape[:axis])
+    parts = Parts(
+        outer,
+        DATA.shape[axis],
+        math.prod(DATA.shape[axis + 1 :]),
+        indices.size // max(1, outer) if op.match_outer else indices.size,
+        DATA.dtype,
+        8 * indices.dtype.itemsize,
+        wraps=op.type == "Gather" and op.axis == 0,
+        matched=bool(op.match_outer),
+    )
+    return _launch(parts, adds, ("INDICES", "dOUTPUT", "dDATA") if adds else ("INDICES", "DATA", "OUTPUT"))
+
+
+@launcher(BATCH_PERMUTATION, engine=KIND, device=KIND, accepts=accepts_rows)
+@launcher(BATCH_PERMUTATION_GRADIENT, engine=KIND, device=KIND, accepts=accepts_rows)
+def prepare_permutation(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch | Unsupported:
+    """Compile copies of rows, or sums for the gradient."""
+    del context, outputs
+    specs = dict(zip(op.input_letters, cast("Sequence[TensorSpec]", inputs), strict=True))
+    adds, indices = "dY" in specs, specs["indices"]
+    rows = specs["dY" if adds else "X"]
+    width = math.prod(rows.shape[1:])
+    parts = Parts(1, rows.shape[0], width, indices.size, rows.dtype, 8 * indices.dtype.itemsize)
+    return _launch(parts, adds, ("indices", "dY", "dX") if adds else ("indices", "X", "Y"))
+
+
+def _launch(parts: Parts, adds: bool, letters: tuple[str, str, str]) -> Launch | Unsupported:
+    if adds and parts.dtype is not DataType.FLOAT:
+        return Unsupported(f"it adds up float32, not {parts.dtype.label}")
+    if parts.dtype is DataType.STRING:
+        return Unsupported("strings do not lie on a device")
+    slots = _slots(*letters)
+    return parts.sums(slots) if adds else parts.copies(slots)

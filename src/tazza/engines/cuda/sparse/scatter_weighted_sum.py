@@ -1,0 +1,53 @@
+"""ScatterWeightedSum: rows in place, a thread for each element of a row that indices pick."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import cast
+
+from tazza.codegen.block import Slot, Word, accepts_rows, accepts_rows_but, all_float32
+from tazza.device import Context
+from tazza.engines.cuda import KIND
+from tazza.engines.cuda.occurrence import Occurrences, each_occurrence
+from tazza.engines.cuda.threads import Threads, each_launch
+from tazza.operator import Launch, LaunchChain, OpView, Spec, Unsupported, launcher
+from tazza.operator.in_place import overwritten
+from tazza.ops.sparse.scatter_weighted_sum import SCATTER_WEIGHTED_SUM
+from tazza.tensor import TensorSpec
+
+
+@launcher(SCATTER_WEIGHTED_SUM, engine=KIND, device=KIND, accepts=accepts_rows_but(overwritten(SCATTER_WEIGHTED_SUM)))
+def prepare_scatter_weighted_sum(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch | Unsupported:
+    """Compile the sums: first w0 for each occurrence, then one summand after the other."""
+    del op, context
+    X0, w0, indices, *pairs = cast("Sequence[TensorSpec]", inputs)
+    if not accepts_rows("X0", X0):
+        return Unsupported("the rows of X0 do not lie one behind the other")
+    if not all_float32(X0, w0, *pairs, *outputs):
+        return Unsupported("it is compiled for float32")
+    width, summands = math.prod(X0.shape[1:]), len(pairs) // 2
+    occurrences = Occurrences(indices.size, X0.shape[0], 8 * indices.dtype.itemsize)
+
+    def write(t: Threads, n: str) -> None:
+        v = t.single
+        k, d = t.split(n, t.word("width"))
+        place = t.add(t.mul(t.index("indices", k, occurrences.bits), t.word("width")), d)
+        w0 = t.load("w0", "0")
+        each_occurrence(t, k, lambda j: t.store("Y", place, v.mul(t.load("Y", place), w0)))
+        for s in range(summands):
+
+            def add(j: str, s: int = s) -> None:
+                x = t.load(f"X{s}", t.add(t.mul(j, t.word("width")), d))
+                t.store("Y", place, v.add(t.load("Y", place), v.mul(t.load(f"w{s + 1}", "0"), x)))
+
+            each_occurrence(t, k, add)
+
+    words: dict[str, Word] = {**occurrences.words, "width": max(1, width), "Y": Slot("Y"), "w0": Slot("w0")}
+    for s in range(summands):
+        words |= {f"X{s}": Slot("X", s), f"w{s + 1}": Slot("w", s)}
+    name, scratch = f"scatter weighted sum {occurrences.bits} {summands}", occurrences.scratch_bytes
+    sums = each_launch(name, occurrences.count * width, words, write, scratch_bytes=scratch)
+    return LaunchChain((occurrences.launch(), sums))

@@ -1,0 +1,229 @@
+"""Reductions of segments by lengths, and their gradients: a thread for each element of a segment's row.
+
+What joins rows, and what a row gets of the gradient, are the formulas of the table of reducers. A thread takes the rows
+of its segment in their order; an index is looked at before anything is read with it. Scalars get their gradients from a
+thread for each segment.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from tazza.codegen.block import Scratch, Slot, Word, accepts_rows
+from tazza.codegen.loop import carry_loop, count_loop
+from tazza.codegen.vector import Emission
+from tazza.device import Context
+from tazza.engines.cuda import KIND
+from tazza.engines.cuda.sparse.division import STARTS, starts_bytes, starts_launch
+from tazza.engines.cuda.threads import Threads, Write, each_launch
+from tazza.operator import Expression, Launch, LaunchChain, OpView, Spec, launcher
+from tazza.ops.sparse.reducer import Reducer
+from tazza.ops.sparse.segment_reduction import Backward, Forward, segment_gradients, segment_reductions
+from tazza.tensor import DataType, TensorSpec
+
+COMPLAINT = "INDICES that are those of no row"
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """What kernels of one call share: M segments, D elements of a row, rows that are taken, rows of the table.
+
+    `bits` are those of an index, 0 where rows are taken in turn; `dtype` is the type of DATA.
+    """
+
+    count: int
+    width: int
+    rows: int
+    table: int
+    bits: int
+    dtype: DataType = DataType.FLOAT
+
+    @property
+    def words(self) -> dict[str, Word]:
+        """Numbers, and where segments begin."""
+        return {"width": max(1, self.width), "elements": self.width, "table": self.table, "starts": Scratch()}
+
+    def launch(self, name: str, count: int, letters: Mapping[str, str], write: Write) -> Launch:
+        """Return the launch of a kernel over so many things; `letters` are operands by what kernels call them."""
+        words = {**self.words, **{own: Slot(letter) for own, letter in letters.items()}}
+        complaint, scratch = COMPLAINT if self.bits else "", starts_bytes(self.count)
+        told = f"{name} {self.bits} {self.dtype.label}"
+        return each_launch(told, count, words, write, complaint=complaint, scratch_bytes=scratch)
+
+    def span(self, t: Threads, m: str) -> tuple[str, str]:
+        """Return where segment m begins and ends."""
+        return t.index("starts", m), t.index("starts", t.add(m, 1))
+
+    def picked(self, t: Threads, i: str) -> tuple[str, str]:
+        """Return which row of DATA row i is, and whether there is such a one; if not, that is told."""
+        if not self.bits:
+            return i, "true"
+        found = t.index("INDICES", i, self.bits)
+        good = t.below(found, t.word("table"))
+        t.report(t.lines.let(f"xor i1 {good}, true"))
+        return found, good
+
+    def element(self, t: Threads, name: str, row: str, d: str) -> str:
+        """Return element d of a row."""
+        dtype = self.dtype if name == "DATA" else DataType.FLOAT
+        return t.load(name, t.add(t.mul(row, t.word("width")), d), dtype)
+
+    def data(self, t: Threads, i: str, d: str) -> str:
+        """Return element d of the row of DATA that row i is; 0 where there is none."""
+        row, good = self.picked(t, i)
+        return t.where(good, lambda: self.element(t, "DATA", row, d), t.single.constant(0.0), t.single.type)
+
+
+def _size(t: Threads, begin: str, end: str) -> str:
+    return t.single.splat(t.lines.let(f"uitofp i64 {t.two('sub', end, begin)} to float"))
+
+
+def _reduction(s: Segments, reducer: Reducer) -> Write:
+    """Y[m, d] = the rows of segment m joined."""
+
+    def write(t: Threads, k: str) -> None:
+        v = t.single
+        m, d = t.split(k, t.word("width"))
+        begin, end = s.span(t, m)
+        n = _size(t, begin, end)
+
+        def joined(start: float, text: str, top: str) -> str:
+            def join(i: str, sums: Sequence[str]) -> list[str]:
+                values = {"n": n, "y": sums[0], "x": s.data(t, i, d), "top": top}
+                if reducer.weighted:
+                    values["w"] = t.load("SCALARS", i)
+                return [_written(t, text, values)]
+
+            return carry_loop(v, begin, end, [v.constant(start)], join)[0]
+
+        top = v.constant(0.0)
+        if reducer.topped:
+            top = _written(t, "where(isfinite(y), y, 0)", {"y": joined(-math.inf, "max(y, x)", top)})
+        result = _written(t, reducer.finish, {"y": joined(reducer.start, reducer.join, top), "n": n, "top": top})
+        empty = t.compare("eq", begin, end)
+        kept = t.lines.let(f"select i1 {empty}, {v.type} {v.constant(0.0)}, {v.type} {result}")
+        t.store("Y", k, kept)
+
+    return write
+
+
+def _spread(s: Segments, reducer: Reducer) -> Write:
+    """dX[i, d] = what each row i of segment m gets of dY[m, d]."""
+    names = Expression.parse(reducer.back).names
+
+    def write(t: Threads, k: str) -> None:
+        m, d = t.split(k, t.word("width"))
+        begin, end = s.span(t, m)
+        known = {"n": _size(t, begin, end), "dy": t.load("dY", k)}
+        if "y" in names:
+            known["y"] = t.load("Y", k)
+
+        def row(i: str) -> None:
+            values = dict(known)
+            if "x" in names:
+                values["x"] = s.data(t, i, d)
+            if "w" in names:
+                values["w"] = t.load("SCALARS", i)
+            t.store("dX", t.add(t.mul(i, t.word("width")), d), _written(t, reducer.back, values))
+
+        count_loop(t.lines, begin, end, row)
+
+    return write
+
+
+def _weigh(s: Segments, reducer: Reducer) -> Write:
+    """dSCALARS[i] = the sum over the elements of each row i of segment m."""
+
+    def write(t: Threads, m: str) -> None:
+        v = t.single
+
+        def row(i: str) -> None:
+            picked, good = s.picked(t, i)
+
+            def add(d: str, sums: Sequence[str]) -> list[str]:
+                values = {"dy": s.element(t, "dY", m, d), "x": s.element(t, "DATA", picked, d)}
+                return [v.add(sums[0], _written(t, reducer.back_scalar, values))]
+
+            zero = v.constant(0.0)
+            total = t.where(good, lambda: carry_loop(v, "0", t.word("elements"), [zero], add)[0], zero, v.type)
+            t.store("dSCALARS", i, total)
+
+        count_loop(t.lines, *s.span(t, m), row)
+
+    return write
+
+
+def _told(r: Reducer) -> str:
+    """Return what tells kernels of a reducer apart."""
+    return str((r.start, r.join, r.finish, r.back, r.back_scalar))
+
+
+def _written(t: Threads, text: str, values: Mapping[str, str]) -> str:
+    return Emission(t.single, values).write(Expression.parse(text))
+
+
+# -- launches ----------------------------------------------------------------------------------------------------------
+
+
+def _specs(op: OpView, inputs: Sequence[Spec]) -> dict[str, TensorSpec]:
+    return dict(zip(op.input_letters, cast("Sequence[TensorSpec]", inputs), strict=True))
+
+
+def _bits(INDICES: TensorSpec | None) -> int:
+    return 0 if INDICES is None else 8 * INDICES.dtype.itemsize
+
+
+def _letters(*names: str) -> dict[str, str]:
+    return {name: name for name in names}
+
+
+def _forward(row: Forward, op: OpView, inputs: Sequence[Spec]) -> Launch:
+    specs, division = _specs(op, inputs), row.kind.division
+    DATA, INDICES, M = specs["DATA"], specs.get("INDICES"), specs[division.letter].size
+    width, rows = math.prod(DATA.shape[1:]), DATA.shape[0] if INDICES is None else INDICES.size
+    s = Segments(M, width, rows, DATA.shape[0], _bits(INDICES), DATA.dtype)
+    read = _letters("Y", *({"DATA", "SCALARS", "INDICES"} & specs.keys()))
+    launch = s.launch(
+        f"segments {_told(row.reducer)}", M * width, dict(sorted(read.items())), _reduction(s, row.reducer)
+    )
+    return LaunchChain((starts_launch(division, M, rows), launch))
+
+
+def _backward(row: Backward, op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+    specs, reducer = _specs(op, inputs), row.reducer
+    dY, dX = specs["dY"], cast("TensorSpec", outputs[0])
+    M, rows, table = dY.shape[0], dX.shape[0], specs["DATA"].shape[0] if row.gathered else 0
+    s = Segments(M, math.prod(dY.shape[1:]), rows, table, _bits(specs["INDICES"]) if row.gathered else 0)
+    there = {letter for letter in op.input_letters if letter not in row.shapes} - {row.division.letter}
+    read = _letters(*sorted({"dX", *there}))
+    launches = [starts_launch(row.division, M, rows)]
+    launches.append(s.launch(f"spread {_told(reducer)}", M * s.width, read, _spread(s, reducer)))
+    if row.weights:
+        letters = _letters(*sorted({"dSCALARS", *there}))
+        launches.append(s.launch(f"weigh {_told(reducer)}", M, letters, _weigh(s, reducer)))
+    return LaunchChain(tuple(launches))
+
+
+def _register_forward(type: str, row: Forward) -> None:
+    @launcher(segment_reductions[type], engine=KIND, device=KIND, accepts=accepts_rows)
+    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+        del context, outputs
+        return _forward(row, op, inputs)
+
+
+def _register_backward(type: str, row: Backward) -> None:
+    @launcher(segment_gradients[type], engine=KIND, device=KIND, accepts=accepts_rows)
+    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+        del context
+        return _backward(row, op, inputs, outputs)
+
+
+for _type, _reduction_row in segment_reductions.rows.items():
+    if _reduction_row.kind.division.name in STARTS:
+        _register_forward(_type, _reduction_row)
+for _type, _gradient_row in segment_gradients.rows.items():
+    if _gradient_row.division.name in STARTS and _gradient_row.told:
+        _register_backward(_type, _gradient_row)

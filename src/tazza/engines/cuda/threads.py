@@ -1,0 +1,202 @@
+"""What kernels of a thread for each of so many things are written with: whole numbers, memory, what is wrong.
+
+The first word of their block is how many things there are; the others are asked for by name. A kernel that may find
+something wrong has the word `status`, and leaves a 1 where it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tazza.codegen.block import Word
+from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.loop import carry_loop, load, store
+from tazza.codegen.nvptx import GridKernel, place
+from tazza.codegen.rows import element, when
+from tazza.codegen.rows import index_at as index_from
+from tazza.engines.cuda.launch import THREADS, GridLaunch, Held, Status, blocks_for, own_code
+from tazza.tensor import DataType
+
+COUNT, STATUS = "count", "status"
+
+
+Turn: TypeAlias = "Callable[[str, Sequence[str]], Sequence[str]]"
+"""`values = turn(i, values)` writes one turn of a loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """One int64 that a loop carries along."""
+
+    lines: Lines
+    count: int = 1
+    type: str = "i64"
+
+
+@dataclass(slots=True)
+class Threads:
+    """Writes what a thread does: `names` are those of the words of the block, in their order."""
+
+    lines: Lines
+    names: Sequence[str]
+    _words: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Number the words."""
+        self._words = {name: k for k, name in enumerate(self.names)}
+
+    # -- the block -----------------------------------------------------------------------------------------------------
+
+    def number_of(self, name: str) -> int:
+        """Return which word has a name."""
+        return self._words[name]
+
+    def word(self, name: str) -> str:
+        """Return a whole number of the block."""
+        return self.lines.load_word("%block", self._words[name])
+
+    def pointer(self, name: str) -> str:
+        """Return an address of the block."""
+        return self.lines.load_pointer("%block", self._words[name])
+
+    def real(self, name: str) -> str:
+        """Return a float64 whose bits are a word, as a vector of one lane."""
+        return self.wide.splat(self.lines.let(f"bitcast i64 {self.word(name)} to double"))
+
+    def report(self, wrong: str) -> None:
+        """Leave a 1 where a condition holds."""
+        when(self.lines, wrong, lambda: self.lines.do(f"store i64 1, ptr {self.pointer(STATUS)}"))
+
+    # -- whole numbers -------------------------------------------------------------------------------------------------
+
+    def two(self, name: str, a: str, b: str | int) -> str:
+        """Return an instruction on two int64, such as `add`, `udiv`, `urem`."""
+        return self.lines.let(f"{name} i64 {a}, {b}")
+
+    def add(self, a: str, b: str | int) -> str:
+        """A + b."""
+        return self.two("add", a, b)
+
+    def mul(self, a: str, b: str | int) -> str:
+        """A * b."""
+        return self.two("mul", a, b)
+
+    def split(self, i: str, extent: str | int) -> tuple[str, str]:
+        """Return i // extent and i % extent; neither is negative."""
+        return self.two("udiv", i, extent), self.two("urem", i, extent)
+
+    def below(self, a: str, b: str | int) -> str:
+        """Whether 0 <= a < b."""
+        return self.lines.let(f"icmp ult i64 {a}, {b}")
+
+    def compare(self, predicate: str, a: str, b: str | int) -> str:
+        """Return what `icmp` says of two int64."""
+        return self.lines.let(f"icmp {predicate} i64 {a}, {b}")
+
+    def carry(self, begin: str, end: str, starts: Sequence[str], body: Turn) -> list[str]:
+        """Return what `values = body(i, values)` makes of int64 for i from begin to end."""
+        return carry_loop(_Whole(self.lines), begin, end, starts, body)
+
+    def follow(self, first: str, behind: str, body: Callable[[str], str]) -> None:
+        """Run `i = body(i)` from `first` on, as long as i is below `behind`."""
+        lines = self.lines
+        test, inside, done = lines.fresh("test"), lines.fresh("body"), lines.fresh("done")
+        before, i = lines.block, f"%{lines.fresh('i')}"
+        lines.do(f"br label %{test}")
+        lines.label(test)
+        entry = len(lines.lines)
+        lines.do(f"br i1 {self.compare('slt', i, behind)}, label %{inside}, label %{done}")
+        lines.label(inside)
+        following = body(i)
+        last = lines.block
+        lines.do(f"br label %{test}")
+        lines.lines.insert(entry, f"  {i} = phi i64 [ {first}, %{before} ], [ {following}, %{last} ]")
+        lines.label(done)
+
+    def where(self, good: str, value: Callable[[], str], otherwise: str, kind: str) -> str:
+        """Return a value that is made where a condition holds, and something else elsewhere; both are of one type."""
+        lines = self.lines
+        before, yes, join = lines.block, lines.fresh("yes"), lines.fresh("join")
+        lines.do(f"br i1 {good}, label %{yes}, label %{join}")
+        lines.label(yes)
+        made = value()
+        inside = lines.block
+        lines.do(f"br label %{join}")
+        lines.label(join)
+        return lines.let(f"phi {kind} [ {otherwise}, %{before} ], [ {made}, %{inside} ]")
+
+    # -- memory --------------------------------------------------------------------------------------------------------
+
+    @property
+    def single(self) -> Lanes:
+        """Arithmetic in float32."""
+        return Lanes(self.lines, 1, 32)
+
+    @property
+    def wide(self) -> Lanes:
+        """Arithmetic in float64."""
+        return Lanes(self.lines, 1, 64)
+
+    def load(self, name: str, i: str, dtype: DataType = DataType.FLOAT) -> str:
+        """Return element i of a blob of floating point, in float32 or wider."""
+        return load(self._lanes(dtype), dtype, self.pointer(name), i, None)
+
+    def store(self, name: str, i: str, value: str, dtype: DataType = DataType.FLOAT) -> None:
+        """Write element i of a blob of floating point."""
+        store(self._lanes(dtype), dtype, value, self.pointer(name), i, None)
+
+    def _lanes(self, dtype: DataType) -> Lanes:
+        return self.wide if dtype is DataType.DOUBLE else self.single
+
+    def index(self, name: str, i: str, bits: int = 64) -> str:
+        """Return whole number i of a blob, of so many bits, as int64."""
+        return index_from(self.lines, self.pointer(name), i, bits)
+
+    def put(self, name: str, i: str, value: str) -> None:
+        """Write int64 number i of a blob."""
+        self.lines.do(f"store i64 {value}, ptr {element(self.lines, self.pointer(name), i, 'i64')}")
+
+    def move(self, source: tuple[str, str], target: tuple[str, str], nbytes: int) -> None:
+        """Copy an element of so many bytes, from and to (blob, number)."""
+        kind = f"i{8 * nbytes}"
+        at, to = (element(self.lines, self.pointer(name), i, kind) for name, i in (source, target))
+        self.lines.do(f"store {kind} {self.lines.let(f'load {kind}, ptr {at}')}, ptr {to}")
+
+
+Write: TypeAlias = "Callable[[Threads, str], None]"
+"""`write(threads, i)` writes what the thread of thing i does."""
+
+
+def each_launch(
+    name: str,
+    count: int,
+    words: Mapping[str, Word | Held],
+    write: Write,
+    *,
+    complaint: str = "",
+    scratch_bytes: int = 0,
+) -> GridLaunch:
+    """Return the launch of a kernel with a thread for each of `count` things.
+
+    Args:
+        name: tells the kernel apart; complete, but for the names of the words.
+        count: how many things there are.
+        words: of the block, by name.
+        write: writes what the thread does of thing i.
+        complaint: what it has found wrong where it reports something; none where it never does.
+        scratch_bytes: how much scratch memory the launch needs.
+    """
+    block: dict[str, Word | Held] = {COUNT: count, **({STATUS: 0} if complaint else {}), **words}
+    names = tuple(block)
+
+    def lay(lines: Lines) -> None:
+        threads = Threads(lines, names)
+        member, number = place(lines)
+        i = threads.add(threads.mul(number, THREADS), member)
+        when(lines, threads.compare("slt", i, threads.word(COUNT)), lambda: write(threads, i))
+
+    code = own_code(f"each {name} {names}", GridKernel(len(block), lay))
+    status = Status(names.index(STATUS), complaint) if complaint else None
+    return GridLaunch(code, (*block.values(),), blocks_for(count), THREADS, scratch_bytes, status)

@@ -1,0 +1,91 @@
+"""What kernels of a thread for each thing are written with: loops, choices, memory, what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from tazza.codegen.block import Slot, float_word
+from tazza.device import current_context
+from tazza.engines.cuda.launch import GridLaunch
+from tazza.engines.cuda.threads import Threads, each_launch
+from tazza.errors import NumericError
+from tazza.operator import Operands
+from tazza.tensor import CUDAPlace, Tensor
+from tazza.tensor.transfer import to_place
+
+DEVICE = CUDAPlace(0)
+
+
+def run(launch: GridLaunch, **tensors: Tensor) -> None:
+    """Run a launch on the device, and wait for it."""
+
+    def random() -> None:
+        pytest.fail("nobody draws")
+
+    context = current_context(DEVICE)
+    launch.bind(Operands(tensors, None, random, context))()  # pyright: ignore[reportArgumentType] -- never called
+    context.wait()
+
+
+def there(values: object) -> Tensor:
+    """Return a copy on the device."""
+    return to_place(Tensor.from_numpy(np.asarray(values)), DEVICE)
+
+
+@pytest.mark.parametrize("n", [0, 1, 300])
+def test_each_thing_has_a_thread(n: int) -> None:
+    X, Y = there(np.arange(max(n, 1), dtype=np.float32)), there(np.full(n + 1, -1, np.float32))
+    words: Mapping[str, int | Slot] = {"X": Slot("X"), "Y": Slot("Y"), "half": float_word(0.5)}
+
+    def write(t: Threads, i: str) -> None:
+        half = t.lines.let(f"fptrunc {t.wide.type} {t.real('half')} to {t.single.type}")
+        t.store("Y", i, t.single.mul(t.load("X", i), half))
+
+    run(each_launch("a test of halves", n, words, write), X=X, Y=Y)
+    np.testing.assert_array_equal(Y.plain(), [*np.arange(n) / 2, -1])
+
+
+def test_loops_and_choices() -> None:
+    """Each thread follows a chain of numbers, and adds up what its ends name; where there is no chain it keeps -1."""
+    following, sums = there(np.array([2, 9, 3, 9], np.int64)), there(np.zeros(4, np.int64))
+
+    def write(t: Threads, i: str) -> None:
+        def turn(k: str) -> str:
+            t.put("sums", i, t.add(t.index("sums", i), k))
+            return t.index("next", k)
+
+        def square(k: str, carried: Sequence[str]) -> list[str]:
+            return [t.add(carried[0], t.mul(k, k))]
+
+        t.follow(i, "4", turn)
+        (squares,) = t.carry("0", i, ["0"], square)
+        kept = t.where(t.below(i, 2), lambda: t.add(squares, t.index("sums", i)), "-1", "i64")
+        t.put("sums", i, kept)
+
+    run(each_launch("a test of loops", 4, {"next": Slot("n"), "sums": Slot("s")}, write), n=following, s=sums)
+    assert np.asarray(sums.plain()).tolist() == [0 + 2 + 3, 1 + 0, -1, -1]
+
+
+def test_what_is_wrong_is_told_where_somebody_waits() -> None:
+    X = there(np.array([1, -1], np.int64))
+
+    def write(t: Threads, i: str) -> None:
+        t.report(t.compare("slt", t.index("X", i), 0))
+
+    with pytest.raises(NumericError, match="found a number below 0"):
+        run(each_launch("a test of reports", 2, {"X": Slot("X")}, write, complaint="a number below 0"), X=X)
+    stream = current_context(DEVICE).stream
+    assert stream is not None
+    stream.recover()
+
+
+def test_names_tell_kernels_apart() -> None:
+    def write(t: Threads, i: str) -> None:
+        del t, i
+
+    made = [each_launch("a test of names", 1, words, write) for words in ({"a": 1}, {"a": 2}, {"b": 1})]
+    names = [launch.code.name for launch in made]
+    assert names[0] == names[1] != names[2]
