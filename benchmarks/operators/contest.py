@@ -2,7 +2,8 @@
 
 Both are run once, on numbers that nobody has changed, and have to give the same ones. A gradient is that of the first
 output: ours are the operators that the operator's gradient maker gives, theirs is what `torch.autograd.grad` does over
-a graph that is kept. Where that gives a view, of numbers that were there before, it is copied: ours writes its own.
+a graph that is kept. Where that gives a view, of numbers that were there before or of another gradient, it is copied:
+ours writes its own.
 """
 
 from __future__ import annotations
@@ -133,7 +134,10 @@ def _peer_gradient(row: Row, dY: Array) -> Callable[[], Any]:
     def run() -> Sequence[Any]:
         return torch.autograd.grad(of, wanted, direction, retain_graph=True)
 
-    own = [one.is_contiguous() and one.data_ptr() != direction.data_ptr() for one in run()]
+    found = run()
+    before = [{direction.data_ptr(), *(other.data_ptr() for other in found[:place])} for place in range(len(found))]
+    own = [one.is_contiguous() and one.data_ptr() not in seen for one, seen in zip(found, before, strict=True)]
+    del found
     return (
         run
         if all(own)

@@ -381,7 +381,8 @@ def current_stream(place: Place) -> Stream | None:
 
     None on the CPU outside of `streaming`: work then runs at once, in the calling thread.
     """
-    innermost = _current.streams.get(place)
+    streams = _current.streams
+    innermost = streams.get(place) if streams else None  # a place is hashed in Python
     found = None if innermost is None else innermost.living()
     if found is not None:
         return found.stream

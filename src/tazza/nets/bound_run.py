@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+import numpy as np
+
 from tazza.device import Context, current_context
 from tazza.errors import TazzaError
 from tazza.nets.bound_section import BoundOperator, BoundSection, Part, cut
@@ -172,8 +174,9 @@ class BoundRun:
                     self._run_section(item, share, check, piecewise)
                 else:
                     broke = True
-                    for step in item.steps:
-                        self._run_step(step, context, share, check)
+                    with np.errstate(all="ignore"):  # what is native alone is run without
+                        for step in item.steps:
+                            self._run_step(step, context, share, check)
         finally:
             if share is not None:
                 share.hold(0)
@@ -184,6 +187,29 @@ class BoundRun:
             self._stood += 1
             if self._stood >= RUNS_FORGET:
                 self.breaks, self._stood = self.breaks // 2, 0
+
+    def run_native(self, context: Context) -> bool:
+        """Run all operators where they are one native call, and what that is bound to stands; whether it ran.
+
+        Between runs of a small net the caches forget Python's part of it, so this is as short as it can be.
+
+        Raises:
+            TazzaError: an operator failed; `done` says how far it came.
+        """
+        items = self._sections.get(context)
+        if items is None or len(items) != 1 or self._changed or self.breaks:
+            return False
+        section = items[0]
+        if not isinstance(section, BoundSection) or section.native is None or section.watch.broken():
+            return False
+        self.done = 0
+        try:
+            self._call(section.native, section.native.call, 0)
+        finally:
+            for storage in section.native.written:
+                storage.version += 1
+        self.done = section.native.count
+        return True
 
     def _note_break(self, context: Context) -> None:
         self._sections.pop(context, None)
@@ -203,8 +229,8 @@ class BoundRun:
         if len(self._sections) >= CONTEXTS_KEPT:
             self._sections.pop(next(iter(self._sections)))
         found = self._sections[context] = cut(context, steps)
-        parts = (part for item in found if isinstance(item, BoundSection) for part in item.parts)
-        self.interpreted = sum(not isinstance(part.call, NativeCalls) for part in parts)
+        parts = [part for item in found if isinstance(item, BoundSection) for part in item.parts]
+        self.interpreted = sum(not part.native for part in parts)
         return found
 
     def _run_step(self, step: BoundOperator, context: Context, share: Share | None, check: Check | None) -> None:
@@ -230,14 +256,14 @@ class BoundRun:
                 share.hold(part.width)
             done = self.done
             try:
-                for call in part.calls(piecewise):
+                for call in part.calls(piecewise) if piecewise else (part.call,):
                     if check is not None:
                         check()
                     self._call(part, call, done)
             finally:
                 for storage in part.written:
                     storage.version += 1
-            self.done = done + part.count()
+            self.done = done + part.count
 
     def _call(self, part: Part, call: Call, done: int) -> None:
         try:
@@ -245,10 +271,10 @@ class BoundRun:
         except Exception as error:
             key = error.key if isinstance(error, TazzaError) else None
             failed = next((step for step in part.steps if step is key), part.steps[0])
-            self.done = done + part.count(failed)
+            self.done = done + part.count_before(failed)
             raise failed.operator.located(error) from _cause(error)
-        if isinstance(call, NativeCalls):
-            self.done = done + part.count(call.keys[-1])
+        if call is not part.call and isinstance(call, NativeCalls):
+            self.done = done + part.count_before(call.keys[-1])
 
     def bound_calls(self, context: Context) -> BoundCalls | None:
         """Return the native calls of the one section that all operators are on a context; None where they are not."""

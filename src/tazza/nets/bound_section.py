@@ -31,17 +31,26 @@ class BoundOperator:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A call of a section, for `steps`: on how many threads it runs, which steps end with it, what is written then."""
+    """A call of a section, for `steps`: on how many threads it runs, which steps end with it, what is written then.
+
+    `count` operators of the net end with the call.
+    """
 
     call: Call
     steps: tuple[BoundOperator, ...]
     width: int
     ended: tuple[BoundOperator, ...]
     written: tuple[Storage, ...]
+    count: int
     pieces: list[Call] = field(default_factory=list[Call])
 
-    def count(self, before: object = None) -> int:
-        """Return how many operators of the net end with the call, or before a step of it."""
+    @property
+    def native(self) -> bool:
+        """Whether the call is nothing but native ones."""
+        return isinstance(self.call, NativeCalls)
+
+    def count_before(self, before: object) -> int:
+        """Return how many operators of the net end before a step of the call."""
         return sum(step.count for step in takewhile(lambda step: step is not before, self.ended))
 
     def calls(self, piecewise: bool) -> Sequence[Call]:
@@ -64,6 +73,8 @@ class BoundSection:
     watch: Watch
     parts: tuple[Part, ...]
     refreshes: tuple[tuple[BoundOperator, Refresh], ...]
+    native: Part | None
+    """Its one part, where that is native and nothing comes before."""
 
 
 def cut(context: Context, steps: Sequence[BoundOperator]) -> list[BoundSection | BoundOperator]:
@@ -117,7 +128,8 @@ def _section(context: Context, steps: Sequence[BoundOperator], watched: Mapping[
         calls.append((step, call))
         refreshes.extend((step, refresh) for refresh in hoisted)
     parts = tuple(_parts(steps, calls))
-    return BoundSection(tuple(steps), Watch(watched.values(), flags=None), parts, tuple(refreshes))
+    native = parts[0] if len(parts) == 1 and parts[0].native and not refreshes else None
+    return BoundSection(tuple(steps), Watch(watched.values(), flags=None), parts, tuple(refreshes), native)
 
 
 def _without_refreshes(call: Call, written: Collection[int]) -> tuple[Call, list[Refresh]]:
@@ -139,5 +151,6 @@ def _parts(steps: Sequence[BoundOperator], calls: Sequence[tuple[BoundOperator, 
             ended.append(left.pop(0))
         written = {id(storage): storage for step in ended for storage in step.operator.written()}
         once = tuple(dict.fromkeys(keys))
-        parts.append(Part(call, once, threads_of(call), tuple(ended), tuple(written.values())))
+        count = sum(step.count for step in ended)
+        parts.append(Part(call, once, threads_of(call), tuple(ended), tuple(written.values()), count))
     return parts

@@ -11,7 +11,7 @@ from itertools import groupby
 
 import numpy as np
 
-from tazza.device import current_context
+from tazza.device import Context, current_context
 from tazza.errors import TazzaError
 from tazza.nets.base import NetBase, net_type, progress_note
 from tazza.nets.bound_run import BoundRun
@@ -19,6 +19,8 @@ from tazza.nets.explanation import Explanation, Row, operator_row
 from tazza.nets.run import Run
 from tazza.operator.native_calls import BoundCalls
 from tazza.tensor import CPUPlace
+
+HOST = CPUPlace()
 
 
 @net_type("rnn", help="another name of simple")
@@ -39,13 +41,16 @@ class SimpleNet(NetBase):
         return BoundRun(operators, lambda place, definition: self._fused(positions[place], definition))
 
     def _run(self, run: Run | None) -> None:
+        context = current_context(HOST)
+        if run is None and self._run_native(context):
+            return
         check = partial(self.check, run)
         done = 0
         try:
             with np.errstate(all="ignore"):  # Caffe2 lets NaN and infinity pass; who wants to know observes
                 for place, bound in self._bound_runs:
                     try:
-                        bound.run(current_context(CPUPlace()), check=check, piecewise=run is not None)
+                        bound.run(context, check=check, piecewise=run is not None)
                     finally:
                         done += bound.done
                         if place is not None:
@@ -60,11 +65,22 @@ class SimpleNet(NetBase):
             progress_note(error, self, done)
             raise
 
+    def _run_native(self, context: Context) -> bool:
+        """Run all operators where they are one native call, which nobody can stop and NumPy tells nothing of."""
+        if len(self._bound_runs) != 1 or self._closed or self.within is not None:
+            return False
+        _, bound = self._bound_runs[0]
+        try:
+            return bound.run_native(context)
+        except TazzaError as error:
+            progress_note(error, self, bound.done)
+            raise
+
     def bound_calls(self) -> BoundCalls | None:
         """Return the calls of its operators where all of them are bound, on the CPU, and nobody observes."""
         if self.observers or len(self._bound_runs) != 1 or self._bound_runs[0][0] is not None:
             return None
-        return self._bound_runs[0][1].bound_calls(current_context(CPUPlace()))
+        return self._bound_runs[0][1].bound_calls(current_context(HOST))
 
     def explain(self, *, times: bool = False) -> Explanation:
         """Return a row for each step that runs; a pair is one."""

@@ -7,7 +7,8 @@ constant, is a row; the others count rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from tazza.codegen.block import BlockLaunch, Word, accepts_dense
 from tazza.codegen.emit import Lanes, Lines
@@ -23,26 +24,29 @@ from tazza.operator import (
     KERNELS,
     Expression,
     Kernel,
-    LaidOut,
     Launch,
     OpSchema,
     OpView,
     Spec,
-    Unsupported,
     kernel_key,
 )
+from tazza.operator.kernel import Answer
+from tazza.runtime.machine import machine
 from tazza.runtime.threads import thread_count
-from tazza.tensor import DataType
+from tazza.tensor import DataType, TensorSpec
+from tazza.tensor.offer import Offer
 
 NONE = Scalars({}, ())
 
 
 def prepare_formula(
     op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | LaidOut | Unsupported:
-    """Compile an operator's formulas for these operands."""
+) -> Offer[Callable[[], Answer]]:
+    """Offer to compile an operator's formulas for these operands: every blob is moved once."""
     del context
-    return plan_formula(op, inputs, outputs, _launch)
+    nbytes = sum(spec.nbytes for spec in (*inputs, *outputs) if isinstance(spec, TensorSpec) and spec.shape_known)
+    make = partial(plan_formula, op, inputs, outputs, _launch)
+    return Offer(make, estimate_ns=nbytes / machine().memory_bytes_per_ns)
 
 
 # -- launching ---------------------------------------------------------------------------------------------------------

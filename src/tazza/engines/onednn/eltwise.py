@@ -3,6 +3,9 @@
 A family is here where oneDNN agrees with the operator on all numbers, infinities and NaN, to the tolerance of the
 tests; Relu alone takes NaN for 0. It does not agree for Exp, Clip and HardSigmoid (a NaN becomes a number), Log and
 Softplus (too inexact), Gelu (NaN at infinity) and some gradients: those are left to the engine that compiles formulas.
+
+Both compute the others. Measured by processor time, a million elements: compiled formulas take 0.9 of oneDNN's time for
+Relu's gradient and Tanh, 0.8 for Sigmoid, Swish and their gradients, and as long where only memory counts.
 """
 
 from __future__ import annotations
@@ -12,7 +15,23 @@ from tazza.engines.onednn.launch import PrimitiveLaunch
 from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.primitive import describe
 from tazza.operator import LaidOut, OpView
-from tazza.tensor import TensorSpec
+from tazza.runtime.machine import machine
+from tazza.runtime.native_code import processor
+from tazza.tensor import DataType, Strided, TensorSpec
+
+WIDE_BYTES = 64
+"""Vectors of so many bytes have the instructions with which compiled functions are as fast as oneDNN's, or faster."""
+PASSES = 1.1
+"""Plain passes over its blobs that a function takes as long as."""
+
+
+def eltwise_ns(op: OpView, specs: dict[str, TensorSpec]) -> float | None:
+    """Return about how long it takes, where compiled formulas are as fast: plain blobs of float32, wide vectors."""
+    del op
+    plain = all(spec.dtype is DataType.FLOAT and isinstance(spec.layout, Strided) for spec in specs.values())
+    if not plain or processor().vector_bytes < WIDE_BYTES:
+        return None
+    return PASSES * sum(spec.nbytes for spec in specs.values()) / machine().memory_bytes_per_ns
 
 
 def eltwise(op: OpView, specs: dict[str, TensorSpec], algorithm: str, alpha: float = 0.0, beta: float = 0.0) -> LaidOut:

@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, blob, kernel, schema
+from tazza.operator import (
+    FLOAT,
+    Array,
+    Cost,
+    Cut,
+    Effects,
+    OpView,
+    Role,
+    RowProgram,
+    blob,
+    kernel,
+    row_program,
+    schema,
+)
 from tazza.ops.fill.fill import NO_GRADIENT, SHAPE_ARGS, SHAPE_DOC, check_shape_args, fill_cost, fill_dims
 from tazza.tensor import DataType, TensorSpec
+
+COUNTED = 2**31 - 1
+"""Places in a row that programs of rows count."""
 
 RANGE_FILL = schema(
     "RangeFill",
@@ -42,3 +60,12 @@ def range_fill_cost(op: OpView, X: TensorSpec | None, Y: TensorSpec) -> Cost:
 def range_fill(Y: Array) -> None:
     numbers = np.arange(Y.size, dtype=np.min_scalar_type(-Y.size - 1))  # short ones become floats faster
     Y[...] = numbers.reshape(Y.shape)
+
+
+def _rows(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+    del op
+    size = specs["Y"].size
+    return RowProgram(Cut(1, size), each={"Y": "index"}) if size <= COUNTED else f"it counts to {COUNTED}, not {size}"
+
+
+row_program(RANGE_FILL, _rows)

@@ -89,7 +89,12 @@ def sum_gradient(g: GradientRequest) -> list[OperatorDef]:
     return []
 
 
-formula(SUM, lambda op: {"Y": " + ".join(f"X{i}" for i in range(len(op.definition.input)))})
+def sum_text(op: OpView) -> str:
+    """Return the formula of a sum of all inputs."""
+    return " + ".join(f"X{i}" for i in range(len(op.definition.input)))
+
+
+formula(SUM, lambda op: {"Y": sum_text(op)})
 
 
 @kernel(SUM)

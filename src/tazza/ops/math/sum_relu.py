@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tazza.operator import blob, fused, not_written
-from tazza.ops.math.sum import SUM
+from tazza.operator import blob, formula, fused, not_written
+from tazza.ops.math.sum import SUM, sum_text
 from tazza.ops.nn.relu import RELU
 from tazza.tensor import DataType
 
@@ -19,3 +19,5 @@ SUM_RELU = fused(
     array([11.,  0.], dtype=float32)
     """,
 )
+
+formula(SUM_RELU, lambda op: {"Y": f"relu({sum_text(op)})"})
