@@ -27,7 +27,12 @@ SLOWER = 3
 def begin(ranks: int, out: Path, *words: str, number: int = 0) -> subprocess.Popen[str]:
     """Begin a training, on several ranks or, for 1, by itself."""
     launched = ["launch", "--ranks", str(ranks)] if ranks > 1 else []
-    command = [sys.executable, "-m", "tazza", *launched, "train", PROGRAM, "--out", str(out), *words]
+    return start(*launched, "train", PROGRAM, "--out", str(out), *words, number=number)
+
+
+def start(*words: str, number: int = 0) -> subprocess.Popen[str]:
+    """Start a command as job `number`."""
+    command = [sys.executable, "-m", "tazza", *words]
     environment = {**os.environ, JOB: str(number), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
@@ -58,6 +63,23 @@ def process_of(rank: int, job: int) -> int:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
     return train(1, tmp_path_factory.mktemp("alone") / "out")
+
+
+def test_pictures_and_texts_are_learned_on_ranks_too_and_an_early_end_is_told(tmp_path: Path) -> None:
+    """The second training ends after the first test that is no better, on all ranks."""
+    text, out = tmp_path / "text", tmp_path / "out"
+    text.write_text("to be or not to be, that is the question. " * 40)
+    small = ("--iterations", "4", "--steps", "5", "--hidden", "6", "--batch-size", "4", "--characters", "5")
+    for number, words in enumerate(
+        (
+            ("net", "mlp", "--learning-rate", "1e-9", "--patience", "1", "--flip"),
+            ("char-lstm", "--data", str(text), *small),
+        )
+    ):
+        job = start("launch", "--ranks", "2", "train", *words, "--out", str(out / str(number)))
+        told, _ = job.communicate(timeout=MOST_S)
+        assert job.returncode == 0, told
+        assert ("ended early" in told) == (not number)
 
 
 def test_a_training_goes_on_with_other_numbers_of_ranks(undisturbed: list[float], tmp_path: Path) -> None:
