@@ -13,6 +13,7 @@ from tazza.distributed.buckets import backward_span, gradients_of, statistics_of
 from tazza.distributed.data_parallel import Exchanging, data_parallel, draw_apart
 from tazza.distributed.membership import Membership
 from tazza.models import Model, adagrad, sgd
+from tazza.models.listener import TrainingListener
 from tazza.models.rate import rates_of
 from tazza.models.training import Trainer, carried_blobs, seed_operators
 from tazza.models.zoo import CLASSIFIERS, lenet_training
@@ -126,6 +127,7 @@ def train_rank(
     net_type: str = "simple",
     steps: int = 3,
     exchanging: Exchanging | None = None,
+    listener: TrainingListener | None = None,
 ) -> Trained:
     """Train as one rank; those above 0 begin with other parameters, which they lose."""
     model = seeded(case.build())
@@ -144,7 +146,10 @@ def train_rank(
         for step in range(steps):
             for name, values in case.share(step, membership.rank, membership.size).items():
                 workspace.feed(name, values)
-            losses.append(trainer.step().loss)
+            done = trainer.step()
+            losses.append(done.loss)
+            if listener is not None:
+                listener.stepped(trainer, done)
     return Trained(losses, {name: workspace.fetch(name) for name in model.parameters})
 
 

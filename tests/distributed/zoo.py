@@ -1,11 +1,13 @@
 """Every classifier of the zoo, small: what it learns on two ranks, which are threads, and in one process.
 
-python -m tests.distributed.zoo
+python -m tests.distributed.zoo [NET ...]
 """
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Sequence
 
 from tazza.models.zoo import CLASSIFIERS
 from tests.distributed.cases import CASES, train_alone, zoo_case
@@ -33,10 +35,10 @@ def check_classifier(net: str, net_type: str) -> None:
     check_same(found[0], train_alone(ZOO[net], 2), 1e-4 if net_type == "plan" else 0)
 
 
-def main() -> None:
-    """Check all of them in all types of nets, and say how long that took."""
+def main(nets: Sequence[str]) -> None:
+    """Check some or all of them in all types of nets, and say how long that took."""
     assert ZOO.keys() == set(CLASSIFIERS.keys()), "each has a row above"
-    for net in ZOO:
+    for net in nets if nets else ZOO:
         for net_type in ("simple", "dag", "async_scheduling", "plan"):
             began_s = time.monotonic()
             check_classifier(net, net_type)
@@ -44,4 +46,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,7 @@ from tazza.cli.train_nets import TrainingNets, build
 from tazza.cli.train_settings import TrainSettings
 from tazza.db.image_source import ImageDB, TrainAndTest
 from tazza.errors import ArgumentError
+from tazza.models.listener import TrainingListener
 from tazza.models.task import Learning, TrainingTask
 from tazza.models.training import Trainer
 from tazza.ops.distributed.communicator import CommonWorld, Entrance
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
 
 RANK_VARIABLE = "TAZZA_RANK"
 """Set for processes that `tazza launch` watches."""
+
+
+TRACE_VARIABLE = "TAZZA_RANK_TRACE"
+"""Set to the file in which the trace of all ranks is wanted."""
 
 
 def is_rank() -> bool:
@@ -271,6 +277,16 @@ def follow_text() -> None:
         _follow(learning.trainer, job, learning.iterations, learning.feed)
 
 
+def rank_listeners() -> list[TrainingListener]:
+    """Return who is told of the steps on every rank of several."""
+    path = os.environ.get(TRACE_VARIABLE, "")
+    if not is_rank() or not path:
+        return []
+    from tazza.distributed.tracing import StepsTraced
+
+    return [StepsTraced(path)]
+
+
 def _follow(
     trainer: Trainer,
     job: Job,
@@ -280,6 +296,12 @@ def _follow(
 ) -> None:
     if job.checkpoint is not None:
         trainer.load(job.checkpoint)
-    while trainer.iteration < iterations and not ended():
-        feed()
-        trainer.step()
+    with ExitStack() as held:
+        listeners = [held.enter_context(each) for each in rank_listeners()]
+        while trainer.iteration < iterations and not ended():
+            feed()
+            step = trainer.step()
+            for listener in listeners:
+                listener.stepped(trainer, step)
+        for listener in listeners:
+            listener.finished(trainer, None)
