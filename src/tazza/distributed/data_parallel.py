@@ -41,6 +41,7 @@ LOOKED_AT = ("loss", "accuracy")
 """Blobs of one number that people look at; each rank then has the mean of all."""
 SEED_OF_RANK = 1_000_033
 """Seeds of operators are this far apart from rank to rank; a prime that seeds of trainings are not apart."""
+ENDLESS = "endless"
 DEALT = {"num_shards", "shard_id"}
 """Arguments of operators that make readers."""
 
@@ -128,6 +129,8 @@ def _deal_readers(init: NetDef, net: NetDef, membership: Membership) -> None:
             parts, part = int(view.num_shards), int(view.shard_id)
             for name, value in (("num_shards", parts * membership.size), ("shard_id", part + parts * membership.rank)):
                 _set(op, name, value)
+            if parts == 1 and ENDLESS in schema.args:  # ranks together read what one would, in each round
+                _set(op, ENDLESS, 1)
 
 
 def draw_apart(net: NetDef, rank: int) -> None:
