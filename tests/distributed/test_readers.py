@@ -24,12 +24,11 @@ BATCH, STEPS = 4, 3
 
 def write_numbers(path: Path, count: int) -> None:
     """Write a database whose records are a number and half of it."""
-    numbers = [np.float32(number) for number in range(count)]
     records = (
         TensorProtos(
             protos=[TensorProto(dims=[1], data_type=TensorProto.FLOAT, float_data=[x]) for x in (one, one / 2)]
         ).SerializeToString()
-        for one in numbers
+        for one in map(float, range(count))
     )
     write_records("minidb", path, records, count)
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO
 
 import typer
@@ -22,11 +23,16 @@ import typer
 from tazza.cli.ranks import RANK_VARIABLE, TRACE_VARIABLE
 from tazza.distributed.starting import rank_here, size_here, start_command
 from tazza.errors import ArgumentError, FileError
-from tazza.runtime.files import kind_of, make_folder, open_log, resolved, shown
+from tazza.runtime.files import kind_of, make_folder, open_log, resolved, shown, write_bytes_atomically
 from tazza.runtime.threads import threads_allowed
 
 GRACE_S = 7.0
 """How long a process that watched a rank stays behind its end: longer than `distributed.watch.END_S`."""
+ENDING_S = 0.5
+"""How much longer the whole job may go on then, before it is ended."""
+LOOK_S = 0.25
+FAILED_VARIABLE = "TAZZA_RANK_FAILED"
+"""Set to a file that who watches a rank writes when that fails; where one process started all of them."""
 LAST_LINES = 5
 """Of the log of a rank that failed, which are printed."""
 THREADS = "OMP_NUM_THREADS"
@@ -68,11 +74,34 @@ def _start(words: Sequence[str], ranks: int, files: Mapping[str, Path | None]) -
     command = start_command(ranks, [sys.executable, "-m", "tazza", "launch", *options, *words])
     environment = {**os.environ, **command.environment}
     environment.setdefault(THREADS, str(max(1, threads_allowed() // ranks)))
-    job = subprocess.Popen(command.words, env=environment)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda got, _: job.send_signal(got) if got == signal.SIGTERM else None)
-    status = job.wait()
+    with TemporaryDirectory(prefix="tazza-launch-") as folder:
+        failed = Path(folder) / "failed"
+        environment[FAILED_VARIABLE] = str(failed)
+        job = subprocess.Popen(command.words, env=environment)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda got, _: job.send_signal(got) if got == signal.SIGTERM else None)
+        status = _waited(job, failed)
     return status if 0 <= status < 128 else 1
+
+
+def _waited(job: subprocess.Popen[bytes], failed: Path) -> int:
+    """Wait until a job has ended, and return its status; end it where it goes on without a rank.
+
+    Those who wait in MPI's beginning for a rank that was killed before its own are told by nobody: not by its starter,
+    which has not heard of that rank, and not by a watch, which begins later.
+    """
+    left_s: float | None = None
+    while True:
+        try:
+            return job.wait(LOOK_S)
+        except subprocess.TimeoutExpired:
+            if left_s is None and kind_of(failed) is not None:
+                left_s = time.monotonic()
+            late_s = 0.0 if left_s is None else time.monotonic() - left_s - GRACE_S
+            if late_s > 2 * ENDING_S:
+                job.kill()
+            elif late_s > ENDING_S:
+                job.terminate()
 
 
 @dataclass
@@ -129,4 +158,6 @@ class _Rank:
         if self.rank != 0:
             text += b"".join(b"  " + line for line in last)
         os.write(2, text)
+        if FAILED_VARIABLE in os.environ:
+            write_bytes_atomically(Path(os.environ[FAILED_VARIABLE]), text)
         time.sleep(GRACE_S if status < 0 else 1.0)
