@@ -186,14 +186,7 @@ class PictureTraining(Closing):
         """Parameters that stay as they are."""
         options.solver.add_to(self.model, self.iterations)
         self.nets = self._made_nets()
-        self.batches = PictureBatches(
-            PictureRecords(self.data.databases.train),
-            options.batch_size,
-            self.data.prepare,
-            options.augmentation,
-            options.seed,
-            share=share,
-        )
+        self.batches = self._made_batches(share)
         self.workspace = Workspace()
         try:
             self._feed(0)
@@ -205,6 +198,12 @@ class PictureTraining(Closing):
             self.batches.close()
             self.workspace.reset()
             raise
+
+    def _made_batches(self, share: Share) -> PictureBatches:
+        options, records = self.options, PictureRecords(self.data.databases.train)
+        return PictureBatches(
+            records, options.batch_size, self.data.prepare, options.augmentation, options.seed, share=share
+        )
 
     def _made_nets(self) -> FittedNets:
         options = self.options
