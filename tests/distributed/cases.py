@@ -10,13 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tazza.distributed.buckets import backward_span, gradients_of, statistics_of
-from tazza.distributed.data_parallel import Exchanging, data_parallel
+from tazza.distributed.data_parallel import Exchanging, data_parallel, draw_apart
 from tazza.distributed.membership import Membership
 from tazza.models import Model, adagrad, sgd
+from tazza.models.listener import TrainingListener
 from tazza.models.rate import rates_of
 from tazza.models.training import Trainer, carried_blobs, seed_operators
-from tazza.models.zoo import lenet_training
+from tazza.models.zoo import CLASSIFIERS, lenet_training
 from tazza.models.zoo.dlrm import Dlrm
+from tazza.nets import NetBase
 from tazza.proto import NetDef
 from tazza.workspace import Workspace
 
@@ -56,6 +58,24 @@ def _clicks() -> Model:
     model = Dlrm((7, 11), numbers=3, width=4, bottom=(5,), top=(6,)).training()
     adagrad(model, 0.05)
     return model
+
+
+def zoo_case(name: str, *, size: int, **options: Any) -> Case:
+    """Return a classifier of the zoo, for small pictures of three classes, two in a joint batch for each rank."""
+    chosen = CLASSIFIERS[name]
+
+    def build() -> Model:
+        model = chosen.training(accuracy=False, size=size, classes=3, **options)
+        sgd(model, 0.01, momentum=0.9)
+        return model
+
+    def share(step: int, rank: int, ranks: int) -> Arrays:
+        random = np.random.default_rng(step)
+        images = random.normal(size=chosen.input_shape(4, size=size)).astype(np.float32)
+        part = slice(rank * 4 // ranks, (rank + 1) * 4 // ranks)
+        return {"data": images[part], "label": random.integers(0, 3, 4).astype(np.int32)[part]}
+
+    return Case(build, share)
 
 
 def _images(step: int, rank: int, size: int) -> Arrays:
@@ -107,6 +127,7 @@ def train_rank(
     net_type: str = "simple",
     steps: int = 3,
     exchanging: Exchanging | None = None,
+    listener: TrainingListener | None = None,
 ) -> Trained:
     """Train as one rank; those above 0 begin with other parameters, which they lose."""
     model = seeded(case.build())
@@ -125,7 +146,10 @@ def train_rank(
         for step in range(steps):
             for name, values in case.share(step, membership.rank, membership.size).items():
                 workspace.feed(name, values)
-            losses.append(trainer.step().loss)
+            done = trainer.step()
+            losses.append(done.loss)
+            if listener is not None:
+                listener.stepped(trainer, done)
     return Trained(losses, {name: workspace.fetch(name) for name in model.parameters})
 
 
@@ -134,10 +158,11 @@ def train_alone(case: Case, ranks: int, *, steps: int = 3) -> Trained:
     model = seeded(case.build())
     whole = model.net.proto
     end = backward_span(whole).stop
-    first, then = NetDef(name="first", op=whole.op[:end]), NetDef(name="then", op=whole.op[end:])
+    then = NetDef(name="then", op=whole.op[end:])
     gradients, kept = gradients_of(whole), [*statistics_of(whole, carried_blobs(whole)), "loss"]
     workspace = Workspace()
     workspace.run_net_once(model.init_net.proto)
+    firsts: list[NetBase] = []
     losses: list[float] = []
     for step in range(steps):
         before = {name: workspace.fetch(name) for name in kept if workspace.has_blob(name)}
@@ -145,7 +170,11 @@ def train_alone(case: Case, ranks: int, *, steps: int = 3) -> Trained:
         for rank in range(ranks):
             for name, values in {**before, **case.share(step, rank, ranks)}.items():
                 workspace.feed(name, values)
-            workspace.run_net_once(first)
+            if not step:
+                first = NetDef(name=f"first {rank}", op=whole.op[:end])
+                draw_apart(first, rank)
+                firsts.append(workspace.create_net(first))
+            firsts[rank].run()
             names = [*kept, *(name for one in gradients for name in one.blobs)]
             brought.append({name: workspace.fetch(name) for name in names})
         rows = {one.blobs for one in gradients if one.rows}

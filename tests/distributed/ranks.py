@@ -2,6 +2,7 @@
 
 mpiexec -n 2 python -m tests.distributed.ranks operators
 mpiexec -n 2 python -m tests.distributed.ranks train CASE NET_TYPE FILE.npz
+python -m tests.distributed.ranks alone CASE 2 FILE.npz
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from tazza.distributed.membership import Membership, mpi_membership
 from tazza.operator import operator_def
 from tazza.workspace import Workspace
-from tests.distributed.cases import CASES, train_rank
+from tests.distributed.cases import CASES, Trained, train_alone, train_rank
 
 DTYPES = ("float32", "float64", "float16", "int32", "int64", "uint8", "int8")
 SHAPES = ((3,), (2, 3), (), (0, 2))
@@ -80,9 +81,23 @@ def train(case: str, net_type: str, path: Path) -> None:
     own = mpi_membership()
     found = train_rank(CASES[case], own, net_type=net_type)
     if own.leads:
-        arrays: dict[str, Any] = {"losses": found.losses, **found.parameters}
-        np.savez(path, **arrays)
+        _write(path, found)
+
+
+def alone(case: str, size: int, path: Path) -> None:
+    """Train a case as one process that runs the shares of so many ranks, and write what came of it."""
+    _write(path, train_alone(CASES[case], size))
+
+
+def _write(path: Path, found: Trained) -> None:
+    arrays: dict[str, Any] = {"losses": found.losses, **found.parameters}
+    np.savez(path, **arrays)
 
 
 if __name__ == "__main__":
-    operators() if sys.argv[1] == "operators" else train(sys.argv[2], sys.argv[3], Path(sys.argv[4]))
+    if sys.argv[1] == "operators":
+        operators()
+    elif sys.argv[1] == "alone":
+        alone(sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]))
+    else:
+        train(sys.argv[2], sys.argv[3], Path(sys.argv[4]))

@@ -8,33 +8,15 @@ import numpy as np
 import pytest
 
 from tazza.distributed.data_parallel import Exchanging
-from tazza.distributed.membership import Membership
-from tests.distributed.cases import CASES, Trained, train_alone, train_rank
-from tests.ops.distributed.test_collective import together
+from tazza.models.zoo import CLASSIFIERS
+from tests.distributed.cases import CASES, Trained, train_alone
+from tests.distributed.thread_ranks import check_same, ranks_of
+from tests.distributed.zoo import ZOO, check_classifier
 
 
 @functools.cache
 def alone(case: str, ranks: int) -> Trained:
     return train_alone(CASES[case], ranks)
-
-
-def ranks_of(case: str, size: int, net_type: str, exchanging: Exchanging | None = None) -> list[Trained]:
-    def act(rank: int, _: object) -> Trained:
-        membership = Membership(rank, size, name=f"{case} {size} {net_type}")
-        return train_rank(CASES[case], membership, net_type=net_type, exchanging=exchanging)
-
-    found = together(size, act)
-    for one in found:
-        if isinstance(one, BaseException):
-            raise one
-    return found
-
-
-def check_same(one: Trained, other: Trained, slack: float) -> None:
-    np.testing.assert_allclose(one.losses, other.losses, rtol=slack, atol=0)
-    assert one.parameters.keys() == other.parameters.keys()
-    for name, values in one.parameters.items():
-        np.testing.assert_allclose(values, other.parameters[name], rtol=slack, atol=slack, err_msg=name)
 
 
 SLOW = pytest.param("lenet", marks=pytest.mark.slow)
@@ -46,6 +28,17 @@ def test_two_ranks_learn_what_one_process_does(case: str, net_type: str) -> None
     found = ranks_of(case, 2, net_type)
     check_same(found[0], found[1], 0)
     check_same(found[0], alone(case, 2), 1e-4 if net_type == "plan" else 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("net", ["mlp", "mobilenet_v2", "resnet50", "squeezenet"])
+def test_classifiers_of_the_zoo_learn_on_two_ranks_what_they_do_in_one_process(net: str) -> None:
+    """Those that drop numbers by chance too; all of them: `python -m tests.distributed.zoo`."""
+    check_classifier(net, "dag")
+
+
+def test_no_classifier_of_the_zoo_is_left_out() -> None:
+    assert ZOO.keys() == set(CLASSIFIERS.keys())
 
 
 @pytest.mark.parametrize("case", ["normalized", "clicks", SLOW])

@@ -53,6 +53,10 @@ NOT_RUN = {
     "tazza launch --ranks 4 train lenet --batch-size 64": "needs MPI",
     "tazza launch --ranks 4 train lenet --batch-size 64 --resume": "needs MPI",
     "python -m tools.draw_scaling": "takes a minute of ResNet-50, and changes a page",
+    "tazza launch --ranks 2 --trace steps.json train resnet50 --data photos": "needs MPI",
+    "python -m tests.distributed.kills --kills 100": "needs MPI",
+    "python -m tests.distributed.namespaces": "needs MPI and root",
+    "python -m tools.draw_overlap": "needs MPI, and changes a picture",
 }
 LONG = {
     "make judge": "make judge LAYERS=40 CHAINS=10",
@@ -77,6 +81,7 @@ LONG = {
     "python -m benchmarks.first_result": "python -m benchmarks.first_result --net mlp --contenders '' --rounds 1",
     "python -m benchmarks.nets regions": "python -m benchmarks.nets regions --quick",
     "python -m tests.bulk": "python -m tests.bulk --pictures 3000 --kills 3",
+    "python -m tests.distributed.zoo": "python -m tests.distributed.zoo mlp",
     "python -m benchmarks.view": "python -m benchmarks.view --operators 200",
     "python -m tests.region_stress": "python -m tests.region_stress --regions 3000",
     "python tools/random_shapes.py": "python tools/random_shapes.py --count 40",

@@ -213,11 +213,12 @@ def test_state_is_what_a_run_takes_from_the_run_before() -> None:
     assert sorted(carried_blobs(NetDef(op=ops))) == ["b", "count", "one", "rate", "w", "x"]
 
 
+@pytest.mark.parametrize("endless", [False, True])
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 23])
-def test_skipping_records_equals_reading_them(tmp_path: Path, count: int) -> None:
+def test_skipping_records_equals_reading_them(tmp_path: Path, count: int, endless: bool) -> None:
     path = write_db("minidb", tmp_path / "data")
 
-    read, skipped = made = readers(path)
+    read, skipped = made = readers(path, endless)
     for _ in range(count):
         read.read()
     skip_records(skipped, count)
@@ -226,9 +227,9 @@ def test_skipping_records_equals_reading_them(tmp_path: Path, count: int) -> Non
         reader.close()
 
 
-def readers(path: Path) -> list[DBReader]:
-    """Return two readers of the same shard: records 1, 4 ... of 23, 8 in all."""
-    return [DBReader("minidb", path, num_shards=3, shard_id=1) for _ in range(2)]
+def readers(path: Path, endless: bool) -> list[DBReader]:
+    """Return two readers of the same shard: records 1, 4 ... of 23, 8 in all, or each of the 23 in three rounds."""
+    return [DBReader("minidb", path, num_shards=3, shard_id=1, endless=endless) for _ in range(2)]
 
 
 def test_evaluation_counts_every_record_once_and_leaves_the_training_alone(data: tuple[str, Path]) -> None:

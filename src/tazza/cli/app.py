@@ -263,12 +263,16 @@ train.command("net")(train_net)
 
 @app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 def launch(
-    command: Annotated[list[str], typer.Argument(help="what runs on each rank: train lenet, or train FILE.py")],
+    command: Annotated[list[str], typer.Argument(help="what runs on each rank: train resnet50, train FILE.py ...")],
     ranks: Annotated[
         int | None, typer.Option(help="processes to start on this machine. [default: mpirun or srun has]", min=1)
     ] = None,
     logs: Annotated[
         Path | None, typer.Option(help="folder for what each rank prints, a file a rank. [default: none]")
+    ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(help="write a trace of some steps of all ranks for Perfetto (JSON). [default: none]"),
     ] = None,
 ) -> None:
     """Train on several ranks: processes that each take a share of every batch, and learn as one.
@@ -279,7 +283,7 @@ def launch(
     """
     from tazza.cli.launch import launch as run
 
-    run(command, ranks, logs)
+    run(command, ranks, logs, trace)
 
 
 app.command()(predict)

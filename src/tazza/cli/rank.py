@@ -15,6 +15,7 @@ def main() -> None:
     The process never says farewell to MPI when a rank is gone, since that would wait for it.
     """
     from tazza.distributed.membership import mpi_membership
+    from tazza.distributed.mpi import lost
     from tazza.distributed.watch import RankWatch
 
     own = mpi_membership()
@@ -23,9 +24,11 @@ def main() -> None:
             signal.signal(number, signal.SIG_IGN)
     watch = RankWatch()
     status = _run()
-    if status == 0 and watch.finish():
-        return
-    if status:
+    if status == 0:
+        if watch.finish():
+            return
+        sys.stderr.write(f"error: rank {own.rank} was done, and cannot end with the others: {lost()}\n")
+    else:
         watch.leave(f"rank {own.rank} has ended with status {status}")
     with contextlib.suppress(OSError):
         sys.stdout.flush()

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from tazza.cli.console import make_console, print_text
 from tazza.cli.progress import Pace
-from tazza.cli.ranks import PictureJob, build_share, follow_lenet, follows
+from tazza.cli.ranks import LenetJob, build_share, follow_lenet, follows
 from tazza.cli.train_folder import CHECKPOINT, HISTORY, OF_EVERY, SETTINGS, remove_results, training_folder
 from tazza.cli.train_nets import SOFTMAX, TrainingNets
 from tazza.cli.train_settings import TrainSettings
@@ -56,7 +56,7 @@ def train_lenet(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite:
         goes_on = resume and kind_of(out / CHECKPOINT) is not None
         data = prepare(settings.data, settings.test_data, out / "data", seed=settings.seed, going_on=goes_on)
         iterations = settings.iterations_of(data.train.count)
-        nets = build_share(PictureJob.of(settings, data, iterations, out / CHECKPOINT if goes_on else None, trust))
+        nets = build_share(LenetJob.of(settings, data, iterations, out / CHECKPOINT if goes_on else None, trust))
         if not goes_on:
             remove_results(out, RESULTS)
             settings.write(out / SETTINGS)

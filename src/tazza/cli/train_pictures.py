@@ -12,6 +12,7 @@ from rich.console import Console
 
 from tazza.cli.console import left_out, make_console, print_text
 from tazza.cli.progress import Counted, Pace
+from tazza.cli.ranks import PicturesJob, agreed, follow_pictures, follows, refuse_ranks, share_pictures
 from tazza.cli.train_folder import (
     CHECKPOINT,
     HISTORY,
@@ -175,15 +176,25 @@ def train_pictures(net: str | None, given: Mapping[str, Any], out: Path, *, resu
         TazzaError: anything that the user can mend.
         KeyboardInterrupt: it was interrupted.
     """
+    if follows():
+        follow_pictures()
+        return
     console, started = make_console(), time.perf_counter()
     with training_folder(out, RESULTS, resume=resume, overwrite=overwrite):
         settings = (PictureSettings.read(out / SETTINGS) if resume else PictureSettings()).updated(given)
         settings = replace(settings, net=settings.net if net is None else net)
         options, source = settings.options(), _source(console, settings)
         goes_on = resume and kind_of(out / CHECKPOINT) is not None
+        job = PicturesJob.made(settings, out / CHECKPOINT if goes_on else None, folder=str(out.absolute()))
         with Counted(console, "pictures", None) as told:
             training = PictureTraining(
-                str(settings.net), source, out, options, lambda done, _: told(done), going_on=goes_on
+                str(settings.net),
+                source,
+                out,
+                options,
+                lambda done, _: told(done),
+                going_on=goes_on,
+                share=share_pictures(job),
             )
         with training:
             if not goes_on:
@@ -200,6 +211,7 @@ def show_rates(net: str, given: Mapping[str, Any], out: Path) -> None:
     Raises:
         TazzaError: anything that the user can mend.
     """
+    refuse_ranks("--find-rate")
     console = make_console()
     make_writable(out)
     settings = replace(PictureSettings().updated(given), net=net)
@@ -268,7 +280,10 @@ class _Run(TrainingRun):
         self._training.feed()
 
     def gives_up(self) -> bool:
-        """Whether the best test is too long ago."""
+        """Whether the best test is too long ago; the other ranks are told."""
+        return self._settings.patience is not None and agreed(self._waited())
+
+    def _waited(self) -> bool:
         patience = self._settings.patience
         return patience is not None and waited_since_best(self.history.tests) >= patience
 
@@ -294,7 +309,7 @@ class _Run(TrainingRun):
         training = self._training
         keep = min(LEAST_SURE, training.data.databases.test.count)
         tested = training.evaluate(keep=keep)
-        if self.gives_up():
+        if self._waited():
             self.say(f"ended early: {self._settings.patience} tests were no better than the best one")
         self._note(trainer, tested)
         self.history.write(self.out / HISTORY)

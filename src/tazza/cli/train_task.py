@@ -158,7 +158,7 @@ def train_task(program: Path, given: Mapping[str, Any], out: Path, *, resume: bo
             NETS[settings.net_type]
         iterations = task.steps() if settings.iterations is None else settings.iterations
         goes_on = resume and kind_of(out / CHECKPOINT) is not None
-        job = TaskJob.of(settings, iterations, out / CHECKPOINT if goes_on else None)
+        job = TaskJob.made(settings, out / CHECKPOINT if goes_on else None, iterations=iterations)
         if not goes_on:
             remove_results(out, RESULTS)
             settings.write(out / SETTINGS)

@@ -15,10 +15,14 @@ from rich.console import Console
 
 from tazza.cli.console import make_console, print_text
 from tazza.cli.progress import Pace
+from tazza.cli.ranks import Job, follow_text, follows, share_texts
 from tazza.cli.train_folder import CHECKPOINT, HISTORY, OF_EVERY, SETTINGS, remove_results, training_folder
 from tazza.cli.train_settings import StoredSettings, check_length
 from tazza.cli.training_run import TrainingRun
 from tazza.db.text import CharacterText, read_characters
+from tazza.distributed.data_parallel import parallel_nets
+from tazza.distributed.membership import Membership
+from tazza.distributed.states import share_states
 from tazza.errors import ArgumentError
 from tazza.interop import save_nets
 from tazza.interop.model_folder import INIT, PREDICT
@@ -36,6 +40,7 @@ from tazza.models.zoo.char_lstm import (
     char_lstm_training,
 )
 from tazza.nets import NETS
+from tazza.runtime.closing import Closing
 from tazza.runtime.files import kind_of, write_bytes_atomically
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType
@@ -133,6 +138,45 @@ def build(settings: TextSettings, text: CharacterText, iterations: int) -> TextN
     return TextNets(model, states, sizes, [str(name) for name in learned])
 
 
+class TextLearning(Closing):
+    """A text under way: its windows and nets, those of a share of the texts side by side on one of several ranks."""
+
+    def __init__(self, settings: TextSettings, membership: Membership) -> None:
+        """Read the text and make the nets.
+
+        Raises:
+            ArgumentError: the texts cannot be divided among the ranks.
+            TazzaError: whatever is wrong with the text or the nets.
+        """
+        self.text = read_characters(Path(settings.data))
+        self.windows = Windows(self.text.train, settings.batch_size, settings.steps, settings.seed)
+        self.iterations = settings.iterations_of(self.windows)
+        share = membership.share_of(settings.batch_size)
+        self._part = slice(membership.rank * share, (membership.rank + 1) * share)
+        self.nets = build(replace(settings, batch_size=share), self.text, self.iterations)
+        init, train = self.nets.model.init_net.proto, self.nets.model.net.proto
+        if membership.size > 1:
+            init, train = parallel_nets(init, train, membership)
+            states = self.nets.states
+            carried = {str(before): str(after) for before, after in zip(states.before, states.after, strict=True)}
+            share_states(init, train, carried, membership)
+        self.trainer = Trainer(init, train, Workspace(), accuracy=None, fed=(CHARACTERS, LABELS))
+
+    def close(self) -> None:
+        """Let go of the nets; closing twice is allowed."""
+        self.trainer.close()
+
+    def feed(self) -> None:
+        """Give the net the window of the next iteration."""
+        workspace, iteration = self.trainer.workspace, self.trainer.iteration
+        characters, labels = (each[:, self._part] for each in self.windows.at(iteration))
+        workspace.feed(CHARACTERS, one_hot(characters, len(self.text.alphabet)))
+        workspace.feed(LABELS, labels)
+        if self.windows.begins_round(iteration):
+            for name in self.nets.states.before:
+                workspace.feed(name, np.zeros_like(workspace.fetch(name)))
+
+
 def train_char_lstm(given: Mapping[str, Any], out: Path, *, resume: bool, overwrite: bool) -> None:
     """Train as the options say, and write everything into `out`.
 
@@ -146,27 +190,28 @@ def train_char_lstm(given: Mapping[str, Any], out: Path, *, resume: bool, overwr
         TazzaError: anything that the user can mend.
         KeyboardInterrupt: it was interrupted.
     """
+    if follows():
+        follow_text()
+        return
     console = make_console()
     started = time.perf_counter()
     with training_folder(out, RESULTS, resume=resume, overwrite=overwrite):
         settings = (TextSettings.read(out / SETTINGS) if resume else TextSettings()).updated(given)
         settings.check()
-        text = read_characters(Path(settings.data))
-        windows = Windows(text.train, settings.batch_size, settings.steps, settings.seed)
-        iterations = settings.iterations_of(windows)
-        nets = build(settings, text, iterations)
         goes_on = resume and kind_of(out / CHECKPOINT) is not None
-        if not goes_on:
-            remove_results(out, RESULTS)
-            settings.write(out / SETTINGS)
-        learned, held = len(text.train), len(text.test)
-        print_text(
-            console,
-            f"text: {learned} characters to learn from, the last {held} to test on, {len(text.alphabet)} different",
-        )
-        run = _Run(console, settings, text, windows, nets, iterations, out)
-        with Trainer(nets.model.init_net.proto, nets.model.net.proto, Workspace(), accuracy=None) as trainer:
-            run.go(trainer, settings, started, resume=goes_on)
+        job = Job.made(settings, out / CHECKPOINT if goes_on else None)
+        with TextLearning(settings, share_texts(job)) as learning:
+            if not goes_on:
+                remove_results(out, RESULTS)
+                settings.write(out / SETTINGS)
+            text = learning.text
+            learned, held = len(text.train), len(text.test)
+            print_text(
+                console,
+                f"text: {learned} characters to learn from, the last {held} to test on, {len(text.alphabet)} different",
+            )
+            run = _Run(console, settings, learning, out)
+            run.go(learning.trainer, settings, started, resume=goes_on)
 
 
 class _Run(TrainingRun):
@@ -175,30 +220,17 @@ class _Run(TrainingRun):
     command = "tazza train char-lstm"
     tested = "test_loss"
 
-    def __init__(
-        self,
-        console: Console,
-        settings: TextSettings,
-        text: CharacterText,
-        windows: Windows,
-        nets: TextNets,
-        iterations: int,
-        out: Path,
-    ) -> None:
-        every = windows.in_round if settings.checkpoint_every is None else settings.checkpoint_every
-        pace = Pace(settings.batch_size * settings.steps, iterations, "characters")
-        super().__init__(console, pace, out, iterations=iterations, every=every)
-        self._settings, self._text, self._windows, self._nets = settings, text, windows, nets
+    def __init__(self, console: Console, settings: TextSettings, learning: TextLearning, out: Path) -> None:
+        every = learning.windows.in_round if settings.checkpoint_every is None else settings.checkpoint_every
+        pace = Pace(settings.batch_size * settings.steps, learning.iterations, "characters")
+        super().__init__(console, pace, out, iterations=learning.iterations, every=every)
+        self._settings, self._learning = settings, learning
+        self._text, self._windows, self._nets = learning.text, learning.windows, learning.nets
 
     def feed(self, trainer: Trainer) -> None:
         """Give the net the window of the next iteration."""
-        workspace = trainer.workspace
-        characters, labels = self._windows.at(trainer.iteration)
-        workspace.feed(CHARACTERS, one_hot(characters, len(self._text.alphabet)))
-        workspace.feed(LABELS, labels)
-        if self._windows.begins_round(trainer.iteration):
-            for name in self._nets.states.before:
-                workspace.feed(name, np.zeros_like(workspace.fetch(name)))
+        del trainer
+        self._learning.feed()
 
     def test_round(self, trainer: Trainer) -> str | None:
         """Test after each round."""

@@ -18,7 +18,7 @@ from tazza.cli.console import left_out, print_text
 from tazza.cli.history import History
 from tazza.cli.interruption import Interruption
 from tazza.cli.progress import Display, Pace, diverged
-from tazza.cli.ranks import check_ranks
+from tazza.cli.ranks import check_ranks, rank_listeners
 from tazza.cli.train_folder import CHECKPOINT, CURVES, HISTORY, SETTINGS, check_end
 from tazza.cli.train_settings import StoredSettings
 from tazza.models.evaluation import Evaluation
@@ -41,7 +41,7 @@ def listeners_of(settings: StoredSettings, out: Path) -> list[TrainingListener]:
     from tazza.models.evaluation_files import EvaluationFiles
     from tazza.models.step_times import StepTimes
 
-    listeners: list[TrainingListener] = [StepTimes(out), EvaluationFiles(out), ClassTable()]
+    listeners: list[TrainingListener] = [StepTimes(out), EvaluationFiles(out), ClassTable(), *rank_listeners()]
     if settings.tensorboard:
         from tazza.models.tensorboard import TensorBoard
 

@@ -28,9 +28,10 @@ from tazza.tensor.serializer import SERIALIZERS, ContentSerializer
 class DBReader(Closing):
     """Reads records k, k + n, k + 2 n ... of a DB, with k = `shard_id` and n = `num_shards`, again and again.
 
-    After the last of these it starts again at record k. `start` is the key that the first `read` looks for, once; it
-    takes a format with an index. With `defer` the DB is opened by the first use, which then raises what is wrong with
-    it.
+    After the last of these it starts again at record k; with `endless` it goes on in the same step instead, as if the
+    records of all rounds lay one behind the other: n readers then take what one would, round after round. `start` is
+    the key that the first `read` looks for, once; it takes a format with an index. With `defer` the DB is opened by the
+    first use, which then raises what is wrong with it.
 
     Raises:
         ArgumentError: not 0 <= shard_id < num_shards.
@@ -47,6 +48,7 @@ class DBReader(Closing):
         *,
         start: bytes | None = None,
         defer: bool = False,
+        endless: bool = False,
     ) -> None:
         if not 0 <= shard_id < num_shards:
             raise ArgumentError(
@@ -57,6 +59,7 @@ class DBReader(Closing):
         self.source = os.fspath(source)
         self.num_shards = num_shards
         self.shard_id = shard_id
+        self.endless = endless
         self._start = start
         self._lock = Guard(f"the reader of {self.source!r}")
         self._closed = False
@@ -213,10 +216,14 @@ class DBReader(Closing):
         before = self._stands[0]
         for _ in range(self.num_shards):
             cursor.next()
-            if not cursor.valid:
+            before += 1
+            if cursor.valid:
+                continue
+            if not self.endless:
                 self._skip_to_shard(cursor)
                 return self.shard_id
-            before += 1
+            cursor.seek_to_first()
+            before = 0
         return before
 
     def _skip_to_shard(self, cursor: Cursor) -> None:

@@ -39,6 +39,9 @@ BUCKET_BYTES = 25 * 2**20
 """Gradients that go around together: less costs time for each, more leaves less to compute meanwhile."""
 LOOKED_AT = ("loss", "accuracy")
 """Blobs of one number that people look at; each rank then has the mean of all."""
+SEED_OF_RANK = 1_000_033
+"""Seeds of operators are this far apart from rank to rank; a prime that seeds of trainings are not apart."""
+ENDLESS = "endless"
 DEALT = {"num_shards", "shard_id"}
 """Arguments of operators that make readers."""
 
@@ -90,6 +93,7 @@ def parallel_nets(
     init.CopyFrom(init_net)
     net.CopyFrom(train_net)
     _deal_readers(init, net, membership)
+    draw_apart(net, membership.rank)
     specs = infer_blobs([init], {})
     carried = [name for name in carried_blobs(net) if _travels(specs.get(name))]
     _begin_together(init, net, carried, membership)
@@ -125,6 +129,15 @@ def _deal_readers(init: NetDef, net: NetDef, membership: Membership) -> None:
             parts, part = int(view.num_shards), int(view.shard_id)
             for name, value in (("num_shards", parts * membership.size), ("shard_id", part + parts * membership.rank)):
                 _set(op, name, value)
+            if parts == 1 and ENDLESS in schema.args:  # ranks together read what one would, in each round
+                _set(op, ENDLESS, 1)
+
+
+def draw_apart(net: NetDef, rank: int) -> None:
+    """Let operators that draw, and have a seed, do so otherwise on each rank, in place: as those of one batch do."""
+    for op in net.op:
+        if op.device_option.HasField("random_seed"):
+            op.device_option.random_seed = (op.device_option.random_seed + rank * SEED_OF_RANK) % 2**31
 
 
 def _set(op: OperatorDef, name: str, value: int) -> None:

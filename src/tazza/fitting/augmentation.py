@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError
 from tazza.fitting.option import check_types
+from tazza.fitting.share import WHOLE, Share
 from tazza.images.preprocessing import BYTE_MAX, Bytes, as_image
 
 DEGREES_MAX = 180.0
@@ -69,25 +70,28 @@ class Augmentation:
                 f"shift = {self.shift} of pictures of {size[1]}x{size[0]} pixels", hint="less than height and width"
             )
 
-    def __call__(self, pixels: Bytes, random: np.random.Generator) -> Bytes:
+    def __call__(self, pixels: Bytes, random: np.random.Generator, share: Share = WHOLE) -> Bytes:
         """Return pictures (N, H, W, C) that were changed by chance; those that came are left alone.
+
+        Pictures of a share are changed as they are within the joint batch.
 
         Raises:
             ArgumentError: see `check`.
         """
         self.check((pixels.shape[1], pixels.shape[2]))
-        made = pixels
+        made, N = pixels, len(pixels) * share.size
+        own = share.part_of(N)
         if self.zoom or self.rotate:
-            turns = random.uniform(-self.rotate, self.rotate, len(made))
-            factors = random.uniform(1 - self.zoom, 1 + self.zoom, len(made))
+            turns = random.uniform(-self.rotate, self.rotate, N)[own]
+            factors = random.uniform(1 - self.zoom, 1 + self.zoom, N)[own]
             made = np.stack([_turned(*each) for each in zip(made, turns, factors, strict=True)])
         if self.flip:
-            mirrored = random.random(len(made)) < 0.5
+            mirrored = random.random(N)[own] < 0.5
             made = np.where(mirrored[:, np.newaxis, np.newaxis, np.newaxis], made[:, :, ::-1], made)
         if self.shift:
-            made = _shifted(made, random.integers(0, 2 * self.shift + 1, (len(made), 2)), self.shift)
+            made = _shifted(made, random.integers(0, 2 * self.shift + 1, (N, 2))[own], self.shift)
         if self.light:
-            factors = random.uniform(1 - self.light, 1 + self.light, (len(made), 1, 1, 1)).astype(np.float32)
+            factors = random.uniform(1 - self.light, 1 + self.light, (N, 1, 1, 1))[own].astype(np.float32)
             made = np.clip(np.rint(made * factors), 0, BYTE_MAX).astype(np.uint8)
         return made
 

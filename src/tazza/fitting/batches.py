@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tazza.device import Event
 from tazza.fitting.augmentation import Augmentation
 from tazza.fitting.records import PictureRecords
+from tazza.fitting.share import WHOLE, Share
 from tazza.images.preprocessing import Preprocessing
 from tazza.models.zoo.classifier import DATA, LABEL
 from tazza.runtime.closing import Closing
@@ -44,10 +45,17 @@ class PictureBatches(Closing):
     """
 
     def __init__(
-        self, records: PictureRecords, size: int, prepare: Preprocessing, augmentation: Augmentation, seed: int
+        self,
+        records: PictureRecords,
+        size: int,
+        prepare: Preprocessing,
+        augmentation: Augmentation,
+        seed: int,
+        *,
+        share: Share = WHOLE,
     ) -> None:
-        """Draw from `records`, which it closes in the end."""
-        self.size = size
+        """Draw from `records`, which it closes in the end; of batches of `size` pictures only a share is made."""
+        self.size, self._share = size, share
         self._records, self._prepare, self._augmentation, self._seed = records, prepare, augmentation, seed
         self._orders: dict[int, NDArray[np.intp]] = {}
         self._thread = WorkerPool(1, "tazza-batches")
@@ -90,13 +98,13 @@ class PictureBatches(Closing):
     def made(self, number: int) -> Batch:
         """Make the batch of a number, here and now."""
         pixels, labels = self._records.batch(self.places(number).tolist())
-        changed = self._augmentation(pixels, np.random.default_rng([self._seed, CHANGES, number]))
+        changed = self._augmentation(pixels, np.random.default_rng([self._seed, CHANGES, number]), self._share)
         return {DATA: self._prepare.numbers(changed), LABEL: labels}
 
     def places(self, number: int) -> NDArray[np.intp]:
-        """Return the positions of the pictures of a batch."""
+        """Return the positions of the pictures of a batch, or of the share of one."""
         count = self._records.count
-        at = np.arange(number * self.size, (number + 1) * self.size)
+        at = np.arange(number * self.size, (number + 1) * self.size)[self._share.part_of(self.size)]
         rounds = at // count
         orders = {each: self._order(each) for each in np.unique(rounds).tolist()}
         self._orders = orders

@@ -39,6 +39,7 @@ from tazza.fitting.network import (
 )
 from tazza.fitting.option import check_types
 from tazza.fitting.records import PictureRecords
+from tazza.fitting.share import WHOLE, Share
 from tazza.fitting.solver import Solver
 from tazza.fitting.source import Source
 from tazza.fitting.transfer import (
@@ -144,6 +145,7 @@ class PictureTraining(Closing):
         progress: Progress = no_progress,
         *,
         going_on: bool = False,
+        share: Share = WHOLE,
     ) -> None:
         """Decode the pictures into `folder`, where they do not lie there already, and make the nets.
 
@@ -155,6 +157,7 @@ class PictureTraining(Closing):
             options: how to train.
             progress: is told of the pictures that are decoded.
             going_on: the training goes on that these databases were made for; those of others are refused.
+            share: what this rank has of the training, which several learn together.
 
         Raises:
             ArgumentError: options that do not go together, or not with the net.
@@ -183,22 +186,24 @@ class PictureTraining(Closing):
         """Parameters that stay as they are."""
         options.solver.add_to(self.model, self.iterations)
         self.nets = self._made_nets()
-        self.batches = PictureBatches(
-            PictureRecords(self.data.databases.train),
-            options.batch_size,
-            self.data.prepare,
-            options.augmentation,
-            options.seed,
-        )
+        self.batches = self._made_batches(share)
         self.workspace = Workspace()
         try:
             self._feed(0)
-            self.trainer = Trainer(self.nets.init, self.nets.train, self.workspace, fed=(DATA, LABEL))
+            share.prepared()
+            init, train = share.nets(self.nets.init, self.nets.train)
+            self.trainer = Trainer(init, train, self.workspace, fed=(DATA, LABEL))
             self.taken = self._take(chosen.values)
         except BaseException:
             self.batches.close()
             self.workspace.reset()
             raise
+
+    def _made_batches(self, share: Share) -> PictureBatches:
+        options, records = self.options, PictureRecords(self.data.databases.train)
+        return PictureBatches(
+            records, options.batch_size, self.data.prepare, options.augmentation, options.seed, share=share
+        )
 
     def _made_nets(self) -> FittedNets:
         options = self.options

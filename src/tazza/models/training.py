@@ -348,7 +348,8 @@ def skip_records(reader: DBReader, count: int) -> None:
         while cursor.valid:
             total += 1
             cursor.next()
-    shard = len(range(reader.shard_id, total, reader.num_shards))
+    own = len(range(reader.shard_id, total, reader.num_shards))
+    shard = total // math.gcd(total, reader.num_shards) if reader.endless else own
     for _ in range(count % shard):
         reader.read()
 

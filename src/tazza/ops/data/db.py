@@ -33,6 +33,7 @@ CREATE_DB = schema(
         arg("db", str, "", doc="path; relative ones count from the root folder of the workspace"),
         arg("num_shards", int, 1, minimum=1, doc="records are dealt out to this many readers"),
         arg("shard_id", int, 0, minimum=0, doc="which of them this reader is"),
+        arg("endless", bool, False, doc="deal out the records of all rounds in a row, not those of each round anew"),
     ],
     effects=Effects.IO,
     no_gradient=ends("a reader is no tensor"),
@@ -42,7 +43,8 @@ CREATE_DB = schema(
 
 @host_kernel(CREATE_DB)
 def create_db(op: OpView, workspace: BlobOwner, reader: Blob) -> None:
-    reader.set(DBReader(op.db_type, str(workspace.root / op.db), num_shards=op.num_shards, shard_id=op.shard_id))
+    path = str(workspace.root / op.db)
+    reader.set(DBReader(op.db_type, path, op.num_shards, op.shard_id, endless=op.endless))
 
 
 TENSOR_PROTOS_DB_INPUT = schema(

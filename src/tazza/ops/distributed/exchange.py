@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tazza.errors import NetError
 from tazza.operator import Array, Effects, Operator, OpView, Role, arg, as_many, blob, each, host_kernel, schema
-from tazza.ops.distributed.collective import ON_WORLD
+from tazza.ops.distributed.collective import ON_WORLD, is_plain
 from tazza.ops.distributed.common_world import NO_GRADIENT, WorldKernel
 from tazza.ops.distributed.communicator import WORLD, CommonWorld, Errand
 from tazza.runtime.patience import Patience
@@ -146,19 +146,22 @@ END_ALLREDUCE = schema(
 
 @host_kernel(END_ALLREDUCE)
 class EndAllreduce(EndKernel):
-    """Copies out of the piece."""
+    """Copies out of the piece, scaled in the same pass."""
 
     def run(self, op: OpView, exchange: Blob, Y: tuple[Blob, ...]) -> None:
         (piece,) = self.result(exchange)
         tensors = [one.tensor() for one in Y]
         wanted = sum(tensor.size for tensor in tensors)
         op.require(wanted == piece.size, f"Y have {wanted} elements, {piece.size} were summed")
-        if op.scale != 1.0:
-            np.multiply(piece, np.float32(op.scale), out=piece)
-        start = 0
+        start, scale = 0, np.float32(op.scale)
         for tensor in tensors:
-            tensor.assign(piece[start : start + tensor.size].reshape(tensor.shape))
+            part = piece[start : start + tensor.size].reshape(tensor.shape)
             start += tensor.size
+            if is_plain(tensor):
+                np.multiply(part, scale, out=tensor.array)
+                tensor.mark_written()
+            else:
+                tensor.assign(part * scale)
 
 
 BEGIN_ALLGATHER_ROWS = schema(
