@@ -42,8 +42,9 @@ def prepare_fc(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Se
         return Unsupported(f"W has the shape {W.shape}, it packs matrices of a row for each output")
     if W.size < LEAST_WEIGHTS:
         return Unsupported(f"W has {W.size} elements, which stay in the cache of a core")
-    K = W.shape[1]
-    tiling = Tiling(Y.size // b.size, Panels(b.size, K, VECTORS), tiled(VECTORS, K))  # in one way for any batch
+    N, K = Y.size // b.size, W.shape[1]
+    # Tile registers sum up in another order: where rows shall be the same in every batch, no number of them decides.
+    tiling = Tiling(N, Panels(b.size, K, VECTORS), not op.batch_invariant and tiled(N, VECTORS, K))
     return Offer(partial(_laid_out, op, tiling), estimate_ns=tiling.estimate_ns)
 
 

@@ -28,8 +28,6 @@ GATES, VECTORS = 4, 2
 """Of a unit, and of a panel."""
 LEAST_WEIGHTS = 1 << 16
 """Of smaller ones it does not matter how they are read."""
-LEAST_ROWS = 12
-"""Of which tile registers, that compute 16 at a time, are faster."""
 
 
 @launcher(FUSED_LSTM_UNIT, engine=ENGINE, accepts=accepts_rows)
@@ -56,7 +54,7 @@ def prepare_fused_lstm_unit(
 
 def unit_tiling(N: int, D: int, K: int) -> Tiling:
     """Return how a step of N sequences is cut."""
-    return Tiling(N, Panels(GATES * D, K, VECTORS, GATES), N >= LEAST_ROWS and tiled(VECTORS, K))
+    return Tiling(N, Panels(GATES * D, K, VECTORS, GATES), tiled(N, VECTORS, K))
 
 
 def unit_launch(tiling: Tiling, code: UnitCode, forget_bias: float) -> BlockLaunch:

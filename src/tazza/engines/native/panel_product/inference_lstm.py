@@ -69,7 +69,8 @@ class StackLaunch:
 
     def _tilings(self, K: int) -> tuple[Tiling, Tiling]:
         """Return how the product of all steps of a layer is cut, of K elements each, and how a step is."""
-        product = Tiling(self.T * self.B, Panels(GATES * self.H, K, VECTORS), tiled(VECTORS, K))
+        rows = self.T * self.B
+        product = Tiling(rows, Panels(GATES * self.H, K, VECTORS), tiled(rows, VECTORS, K))
         return product, unit_tiling(self.B, self.H, self.H)
 
     def _calls(self, operands: Operands) -> Iterator[Call]:
