@@ -4,7 +4,8 @@ A tile has 16 rows of 64 bytes. A register of sums gets, of a tile of 16 x 32 nu
 
     C[m][n] += sum over k of A[m][k] B[k][n]
 
-where B lies in pairs of k: row k/2, then n, then k%2. The sum of 32 products is rounded apart from C.
+where B lies in pairs of k: row k/2, then n, then k%2. In which order the k are counted is free, but one for both. The
+sum of 32 products is rounded apart from C.
 
 A float32 has 24 bits, a bfloat16 has 8 of them: x = x0 + x1 + x2, exactly, where nothing is denormal. Of the nine
 products of pieces six count, the others are below the last bit of the product. Where x is not finite, some piece is
@@ -75,9 +76,9 @@ def pieces(v: Lanes, x: str) -> list[str]:
     return [*found, v.bits_of(x)]
 
 
-def paired(v: Lanes, even: str, odd: str) -> str:
+def paired(v: Lanes, first: str, second: str) -> str:
     """Return words of two bfloat16: the upper halves of one, and in front of them those of the other."""
-    return v.int_op("or", v.int_op("lshr", even, v.whole(16)), v.int_op("and", odd, v.whole(UPPER)))
+    return v.int_op("or", v.int_op("lshr", first, v.whole(16)), v.int_op("and", second, v.whole(UPPER)))
 
 
 def is_special(v: Lanes, x: str) -> str:

@@ -7,7 +7,7 @@ itself:
 
     A[rows / 16][k / 32][piece][16][32]    B[k / 32][piece][vector][16][L][2]
 
-Where a block is one tile, B is only of the 32 k that are multiplied and of the next.
+The pair of k is k + 16. Where a block is one tile, B is only of the 32 k that are multiplied and of the next.
 
 Sums that are not finite are computed anew in float32.
 """
@@ -115,13 +115,11 @@ class TileProduct:
 
             def step(s: str) -> None:
                 there = self._at(self._at(self.A, start), writer.mul(s, STEP_BYTES))
-                for half in range(2):
-                    k = writer.add(writer.mul(s, DEPTH), half * v.count)
-                    for number, piece in enumerate(pieces(v, load(v, FLOAT, X, k, None))):
-                        upper = v.int_op("lshr", piece, v.whole(16))
-                        short = lines.let(f"trunc {v.integer} {upper} to <{v.count} x i16>")
-                        place = self._at(there, number * TILE_BYTES + half * LINE_BYTES // 2)
-                        lines.do(f"store <{v.count} x i16> {short}, ptr {place}, align 2")
+                k = writer.mul(s, DEPTH)
+                both = [pieces(v, load(v, FLOAT, X, writer.add(k, half * v.count), None)) for half in range(2)]
+                for piece, (low, high) in enumerate(zip(*both, strict=True)):
+                    place = self._at(there, piece * TILE_BYTES)
+                    lines.do(f"store {v.integer} {paired(v, low, high)}, ptr {place}, align 4")
 
             count_loop(lines, "0", self.steps, step)
 
@@ -187,11 +185,11 @@ class TileProduct:
         source = self._at(P, writer.mul(step, PANEL_STEP_BYTES))
         target = self._slot(step)
         for pair, j in itertools.product(range(DEPTH // 2), range(VECTORS)):
-            places = [((2 * pair + odd) * VECTORS + j) * v.count for odd in range(2)]
+            places = [((pair + half * DEPTH // 2) * VECTORS + j) * v.count for half in range(2)]
             both = [pieces(v, load(v, FLOAT, source, str(place), None)) for place in places]
-            for piece, (even, odd) in enumerate(zip(*both, strict=True)):
+            for piece, (low, high) in enumerate(zip(*both, strict=True)):
                 place = self._at(target, (VECTORS * piece + j) * TILE_BYTES + pair * LINE_BYTES)
-                lines.do(f"store {v.integer} {paired(v, even, odd)}, ptr {place}, align 4")
+                lines.do(f"store {v.integer} {paired(v, low, high)}, ptr {place}, align 4")
             yield
 
     def _multiplied(self, sums: Sequence[tuple[int, int, int]], rows: Sequence[str], panel: str) -> Iterator[None]:
