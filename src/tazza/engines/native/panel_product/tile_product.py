@@ -42,8 +42,8 @@ LINE_BYTES = 64
 SUMS_BYTES = 4 * TALL * VECTORS * ROWS
 RATE = 1.4
 """How much faster than by vectors of float32, at the least."""
-LEAST_ROWS, LEAST_SHARE = 24, 0.78
-"""Fewer rows take as long as so many, and in registers that are less full those that are there."""
+LEAST_ROWS, LEAST_SHARE = 48, 0.78
+"""Of fewer rows, a panel is split for too few products, and registers that are less full compute too much."""
 
 
 def tiled(rows: int, vectors: int, K: int) -> bool:
