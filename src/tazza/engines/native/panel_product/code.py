@@ -4,9 +4,10 @@ Letters: N rows of X, K columns, and for each thread some panels of W; L lanes o
 
     Y[n][vector][L] = sum over k of X[n][k] P[panel][k][vector][L]
 
-by register tiles of as many rows as leave room for their sums. While the first tiles of a panel are computed, the next
-panel is asked for: it lies in the last cache or in memory, and the processor looks ahead less far than this. Rows come
-in blocks that stay in the cache of a core, each of which goes over all panels.
+by register tiles of as many rows as leave room for their sums, or by tile registers (see `tile_product`). While the
+first tiles of a panel are computed, the next panel is asked for: it lies in the last cache or in memory, and the
+processor looks ahead less far than this. Rows come in blocks that stay in the cache of a core, each of which goes over
+all panels.
 
 Each sum is added up in the order of k, wherever its row stands: it is the same in every batch.
 """
@@ -16,15 +17,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
-from tazza.codegen.block import Word
+from tazza.codegen.block import Constant, Scratch, Word
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import THREAD_NS, lane_count
 from tazza.codegen.loop import carry_loop, count_loop, load, load_one, share
 from tazza.codegen.rows import element
+from tazza.codegen.tiles import SHAPE
 from tazza.codegen.writer import FLOAT, LINE, Writer
 from tazza.engines.native.panel_product.panels import Panels
+from tazza.engines.native.panel_product.tile_product import (
+    LINE_BYTES,
+    PANEL_STEP_BYTES,
+    RATE,
+    TALL,
+    Sums,
+    TileProduct,
+    room_bytes,
+)
 from tazza.runtime.machine import machine
 from tazza.runtime.threads import thread_count
 
@@ -36,17 +46,21 @@ SHARE = 0.95
 """Part of the rate at which cores compute that products in panels reach."""
 WEIGHT_PASSES = 1.5
 """How often one goes over its weights, which are packed first."""
-WORDS = ("threads", "X", "P", "N", "K", "panels", "blocks", "tiles", "parts")
-"""Names of the words that every kernel begins with."""
-ADDRESSES = ("X", "P")
+WORDS = ("threads", "X", "P", "N", "K", "panels", "blocks", "tiles", "parts", "shape", "room", "room_bytes")
+"""Names of the words that every kernel begins with; the last three are for tile registers."""
+ADDRESSES = ("X", "P", "shape", "room")
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """How N rows are cut for panels: into blocks of nearly as many, and these into tiles of `tall` rows or one less."""
+    """How N rows are cut for panels: into blocks of nearly as many, and these into tiles of `tall` rows or one less.
+
+    `tiled`: by tile registers, into tiles of 32 rows.
+    """
 
     N: int
     panels: Panels
+    tiled: bool = False
 
     @property
     def blocks(self) -> int:
@@ -56,6 +70,8 @@ class Tiling:
     @property
     def tiles(self) -> int:
         """How many tiles a block has."""
+        if self.tiled:
+            return -(-self._rows // TALL)
         most = max(1, REGISTERS[lane_count()] // self.panels.vectors)
         return -(-self._rows // most)
 
@@ -70,14 +86,22 @@ class Tiling:
 
     @property
     def asked(self) -> int:
-        """Lines of the next panel that are asked for with each k, so that the tiles of one block ask for all."""
+        """Lines of the next panel that are asked for with each k, so that the tiles of one block ask for all.
+
+        With tile registers, with 32 k.
+        """
+        if self.tiled:
+            return -(-PANEL_STEP_BYTES // LINE_BYTES // self.tiles)
         lines = self.panels.vectors * lane_count() // LINE
         return -(-lines // min(self.tiles, max(lines, 1)))
 
     @property
     def alone_ns(self) -> float:
         """What one core takes for the product."""
-        return 2 * self.N * self.panels.M * self.panels.K / (SHARE * machine().flops_per_ns)
+        flops_per_ns, rows = SHARE * machine().flops_per_ns, self.N
+        if self.tiled:
+            flops_per_ns, rows = RATE * flops_per_ns, -(-rows // (TALL // 2)) * (TALL // 2)
+        return 2 * rows * self.panels.M * self.panels.K / flops_per_ns
 
     @property
     def threads(self) -> int:
@@ -98,33 +122,31 @@ class Tiling:
             "threads": self.threads,
             **{"N": self.N, "K": self.panels.K, "panels": self.panels.count},
             **{"blocks": self.blocks, "tiles": self.tiles, "parts": self.panels.parts},
+            **{"shape": Constant(SHAPE), "room": Scratch() if self.tiled else 0, "room_bytes": self._room_bytes},
         }
+
+    @property
+    def scratch_bytes(self) -> int:
+        """What all threads need for the pieces of their rows."""
+        return self.threads * self._room_bytes
+
+    @property
+    def _room_bytes(self) -> int:
+        return room_bytes(self._rows, self.panels.K) if self.tiled else 0
 
     @property
     def code(self) -> Code:
         """What the machine code depends on."""
-        return Code(self.panels.vectors, self.tall, self.asked)
+        return Code(self.panels.vectors, 0 if self.tiled else self.tall, self.asked)
 
 
 @dataclass(frozen=True)
 class Code:
-    """What tells the products of one kernel from those of another."""
+    """What tells the products of one kernel from those of another; `tall` is 0 where tile registers compute them."""
 
     vectors: int
     tall: int
     asked: int
-
-
-class Sums(Protocol):
-    """What becomes of sums."""
-
-    def put(self, panel: str, rows: Sequence[str], sums: Sequence[Sequence[str]]) -> None:
-        """Take the sums of some rows, of each a vector for each of the panel."""
-        ...
-
-    def end(self, panel: str, first: str, height: int) -> None:
-        """Go on with so many rows: those panels are done that hold the same rows of all parts, `panel` is the first."""
-        ...
 
 
 class PanelWriter(Writer):
@@ -150,22 +172,30 @@ class PanelWriter(Writer):
         w, lines = self.w, self.lines
         first, last = share(lines, self.div(w["panels"], w["parts"]))
         end = self.sub(last, 1)
+        product = TileProduct(self, self.code.asked) if not self.code.tall else None
+        if product is not None:
+            product.tiles.begin(w["shape"])
 
         def block(number: str) -> None:
             rows = self.div(self.mul(w["N"], number), w["blocks"])
             behind = self.div(self.mul(w["N"], self.add(number, 1)), w["blocks"])
             back = lines.let(f"trunc i64 {self.add(number, turn)} to i1")
+            if product is not None:
+                product.split(rows, behind)
+            write = self._tiles if product is None else product.group
 
             def turned(i: str) -> str:
                 return lines.let(f"select i1 {back}, i64 {self.sub(self.add(first, end), i)}, i64 {i}")
 
             def group(i: str) -> None:
                 here, following = (self.mul(turned(one), w["parts"]) for one in (i, self.least(self.add(i, 1), end)))
-                self._tiles((here, following), (rows, behind), target)
+                write((here, following), (rows, behind), target)
 
             count_loop(lines, first, last, group)
 
         count_loop(lines, "0", w["blocks"], block)
+        if product is not None:
+            product.tiles.end()
 
     def _tiles(self, groups: tuple[str, str], block: tuple[str, str], target: Sums) -> None:
         """Write the tiles of a block, the taller ones, then those of one row less: each for all panels of a group.

@@ -16,6 +16,7 @@ from tazza.device import Context
 from tazza.engines.native.panel_product import SOURCES
 from tazza.engines.native.panel_product.code import WORDS, Code, PanelWriter, Tiling
 from tazza.engines.native.panel_product.panels import ENGINE, Panels
+from tazza.engines.native.panel_product.tile_product import tiled
 from tazza.operator import Expression, LaidOut, OpView, Spec, Unsupported, launcher
 from tazza.operator.kernel import Offered
 from tazza.ops.nn.fc import FC
@@ -41,7 +42,9 @@ def prepare_fc(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Se
         return Unsupported(f"W has the shape {W.shape}, it packs matrices of a row for each output")
     if W.size < LEAST_WEIGHTS:
         return Unsupported(f"W has {W.size} elements, which stay in the cache of a core")
-    tiling = Tiling(Y.size // b.size, Panels(b.size, W.shape[1], VECTORS))
+    N, K = Y.size // b.size, W.shape[1]
+    # Tile registers sum up in another order: where rows shall be the same in every batch, no number of them decides.
+    tiling = Tiling(N, Panels(b.size, K, VECTORS), not op.batch_invariant and tiled(N, VECTORS, K))
     return Offer(partial(_laid_out, op, tiling), estimate_ns=tiling.estimate_ns)
 
 
@@ -60,7 +63,7 @@ def product_launch(tiling: Tiling, code: ProductCode) -> BlockLaunch:
         **{f"S{i}": Slot("S", i) for i in range(code.operands)},
     }
     address = SOURCES.compiled(code.description, code.write)
-    return BlockLaunch(address, tuple(words[name] for name in (*WORDS, *code.names)))
+    return BlockLaunch(address, tuple(words[name] for name in (*WORDS, *code.names)), tiling.scratch_bytes)
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ class _Outputs:
                     y = Emission(v, {"y": y, **operands}).write(code.epilogue)
                 store(v, FLOAT, y, w["Y"], at, mask)
 
-    def end(self, panel: str, first: str, height: int) -> None:
+    def end(self, panel: str, first: str, height: str | int) -> None:
         """There is nothing more."""
 
 

@@ -15,6 +15,7 @@ from tazza.device import Context
 from tazza.engines.native.panel_product import SOURCES
 from tazza.engines.native.panel_product.code import WORDS, Code, PanelWriter, Tiling
 from tazza.engines.native.panel_product.panels import ENGINE, Panels
+from tazza.engines.native.panel_product.tile_product import tiled
 from tazza.engines.native.recurrent.lstm_unit import cell
 from tazza.operator import LaidOut, OpView, Spec, Unsupported, kernel_key, launcher
 from tazza.operator.choice import MADE
@@ -44,11 +45,16 @@ def prepare_fused_lstm_unit(
     if len(W.shape) != 2:
         return Unsupported(f"W has {len(W.shape)} dimensions, it packs matrices")
     N, D = state.shape[1:]
-    tiling = Tiling(N, Panels(GATES * D, X.size // N, VECTORS, GATES))
+    tiling = unit_tiling(N, D, X.size // N)
     code = UnitCode(tiling.code, op.has_input("seq_lengths"), bool(op.drop_states))
     launch = unit_launch(tiling, code, op.forget_bias)
     letters = dict.fromkeys((*op.input_letters, *op.output_letters), ROW_MAJOR)
     return LaidOut(launch, {**letters, "W": tiling.panels.layout()})
+
+
+def unit_tiling(N: int, D: int, K: int) -> Tiling:
+    """Return how a step of N sequences is cut."""
+    return Tiling(N, Panels(GATES * D, K, VECTORS, GATES), tiled(N, VECTORS, K))
 
 
 def unit_launch(tiling: Tiling, code: UnitCode, forget_bias: float) -> BlockLaunch:
@@ -60,7 +66,7 @@ def unit_launch(tiling: Tiling, code: UnitCode, forget_bias: float) -> BlockLaun
         **{"D": tiling.panels.M // GATES, "bias": float_word(forget_bias)},
     }
     address = SOURCES.compiled(code.description, code.write)
-    return BlockLaunch(address, tuple(words[name] for name in (*WORDS, *OPERANDS, *NUMBERS)))
+    return BlockLaunch(address, tuple(words[name] for name in (*WORDS, *OPERANDS, *NUMBERS)), tiling.scratch_bytes)
 
 
 @MADE.registering(kernel_key("FusedLSTMUnit", ENGINE), help="weights that are read from behind the cache of a core")
@@ -137,7 +143,7 @@ class _Units:
                 y = v.add(values[j], load(v, FLOAT, w["b"], column, mask))
                 store(v, FLOAT, v.add(y, load(v, FLOAT, w["rows"], at, mask)), w["gates"], at, mask)
 
-    def end(self, panel: str, first: str, height: int) -> None:
+    def end(self, panel: str, first: str, height: str | int) -> None:
         """Write C and H."""
         writer, v, w = self.writer, self.writer.v, self.writer.w
         unit = self.place(panel)[1]

@@ -16,8 +16,9 @@ from tazza.codegen.block import accepts_rows, all_float32
 from tazza.device import Context
 from tazza.engines.native.panel_product.code import Tiling
 from tazza.engines.native.panel_product.fc import VECTORS, ProductCode, product_launch
-from tazza.engines.native.panel_product.fused_lstm_unit import GATES, UnitCode, unit_launch
+from tazza.engines.native.panel_product.fused_lstm_unit import GATES, UnitCode, unit_launch, unit_tiling
 from tazza.engines.native.panel_product.panels import ENGINE, Panels, pack_launch
+from tazza.engines.native.panel_product.tile_product import tiled
 from tazza.operator import Array, Call, Launch, Operands, OpView, Spec, Unsupported, launcher
 from tazza.operator.kernel import CallChain
 from tazza.ops.recurrent.inference_lstm import INFERENCE_LSTM, directions
@@ -55,11 +56,22 @@ class StackLaunch:
     directions: int
     biases: bool
     batch_first: bool
-    scratch_bytes: int = 0
+
+    @property
+    def scratch_bytes(self) -> int:
+        """What its products need, one after the other."""
+        widths = {self.F} if self.layers == 1 else {self.F, self.directions * self.H}
+        return max(tiling.scratch_bytes for K in widths for tiling in self._tilings(K))
 
     def bind(self, operands: Operands) -> Call:
         """Return the calls of all layers in a row."""
         return CallChain(tuple(self._calls(operands)))
+
+    def _tilings(self, K: int) -> tuple[Tiling, Tiling]:
+        """Return how the product of all steps of a layer is cut, of K elements each, and how a step is."""
+        rows = self.T * self.B
+        product = Tiling(rows, Panels(GATES * self.H, K, VECTORS), tiled(rows, VECTORS, K))
+        return product, unit_tiling(self.B, self.H, self.H)
 
     def _calls(self, operands: Operands) -> Iterator[Call]:
         T, B, D, H = self.T, self.B, self.directions, self.H
@@ -85,8 +97,7 @@ class StackLaunch:
         each = 4 if self.biases else 2
         w_in, w_hidden, *biases = cast("tuple[Tensor, ...]", operands.tensors["W"])[state * each : (state + 1) * each]
         b_in, b_hidden = biases if self.biases else (_zeros(gates),) * 2
-        product = Tiling(T * B, Panels(gates, K, VECTORS))
-        unit = Tiling(B, Panels(gates, H, VECTORS, GATES))
+        product, unit = self._tilings(K)
 
         def bound(launch: Launch, **tensors: Tensor) -> Call:
             return launch.bind(replace(operands, tensors=tensors))

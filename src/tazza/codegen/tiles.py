@@ -1,0 +1,87 @@
+"""Tile registers of x86-64 (AMX), and float32 numbers in three pieces of bfloat16, which they multiply.
+
+A tile has 16 rows of 64 bytes. A register of sums gets, of a tile of 16 x 32 numbers and one of 32 x 16,
+
+    C[m][n] += sum over k of A[m][k] B[k][n]
+
+where B lies in pairs of k: row k/2, then n, then k%2. In which order the k are counted is free, but one for both. The
+sum of 32 products is rounded apart from C.
+
+A float32 has 24 bits, a bfloat16 has 8 of them: x = x0 + x1 + x2, exactly, where nothing is denormal. Of the nine
+products of pieces six count, the others are below the last bit of the product. Where x is not finite, some piece is
+not, and no sum of products with these is.
+"""
+
+from __future__ import annotations
+
+from tazza.codegen.emit import Lanes, Lines
+
+ROWS, ROW_BYTES = 16, 64
+TILE_BYTES = ROWS * ROW_BYTES
+DEPTH = 32
+"""Numbers of bfloat16 in a row."""
+REGISTERS = 8
+PIECES = 3
+PRODUCTS = ((2, 0), (1, 0), (1, 1), (0, 1), (0, 0), (0, 2))
+"""Pieces of A and B that are multiplied, in an order in which most of them are there already."""
+SHAPE = bytes([1, *[0] * 15, *[ROW_BYTES, 0] * REGISTERS, *[0] * 16, *[ROWS] * REGISTERS, *[0] * 8])
+"""What the registers are set up by: the palette, then bytes of a row and rows of each."""
+UPPER, EXPONENT = -0x10000, 0x7F800000
+"""Bits of a float32: those of a bfloat16, and of its exponent."""
+
+
+class Tiles:
+    """Writes what is done with tile registers."""
+
+    def __init__(self, lines: Lines) -> None:
+        """Write into `lines`."""
+        self.lines = lines
+
+    def begin(self, shape: str) -> None:
+        """Set up all registers, from the address of SHAPE."""
+        self._do("ldtilecfg", f"ptr {shape}")
+
+    def end(self) -> None:
+        """Give them up: what a thread keeps in them is saved whenever it stops."""
+        self._do("tilerelease")
+
+    def zero(self, tile: int) -> None:
+        """Let a register be 0."""
+        self._do("tilezero", f"i8 {tile}")
+
+    def load(self, tile: int, address: str) -> None:
+        """Read a register from rows that lie one behind the other."""
+        self._do("tileloadd64", f"i8 {tile}", f"ptr {address}", f"i64 {ROW_BYTES}")
+
+    def store(self, tile: int, address: str, step_bytes: int) -> None:
+        """Write a register to rows that lie so far apart."""
+        self._do("tilestored64", f"i8 {tile}", f"ptr {address}", f"i64 {step_bytes}")
+
+    def multiply(self, sums: int, a: int, b: int) -> None:
+        """Add the product of two registers of bfloat16 to one of float32."""
+        self._do("tdpbf16ps", f"i8 {sums}", f"i8 {a}", f"i8 {b}")
+
+    def _do(self, name: str, *operands: str) -> None:
+        kinds = ", ".join(one.split()[0] for one in operands)
+        self.lines.declare(f"void @llvm.x86.{name}({kinds})")
+        self.lines.do(f"call void @llvm.x86.{name}({', '.join(operands)})")
+
+
+def pieces(v: Lanes, x: str) -> list[str]:
+    """Return float32 numbers as three pieces: integers whose upper halves are the bfloat16, the others are anything."""
+    found: list[str] = []
+    for _ in range(PIECES - 1):
+        found.append(v.int_op("and", v.bits_of(x), v.whole(UPPER)))
+        x = v.sub(x, v.of_bits(found[-1]))
+    return [*found, v.bits_of(x)]
+
+
+def paired(v: Lanes, first: str, second: str) -> str:
+    """Return words of two bfloat16: the upper halves of one, and in front of them those of the other."""
+    return v.int_op("or", v.int_op("lshr", first, v.whole(16)), v.int_op("and", second, v.whole(UPPER)))
+
+
+def is_special(v: Lanes, x: str) -> str:
+    """Return the mask of what is infinite or NaN."""
+    exponent = v.int_op("and", v.bits_of(x), v.whole(EXPONENT))
+    return v.lines.let(f"icmp eq {v.integer} {exponent}, {v.whole(EXPONENT)}")

@@ -1,0 +1,46 @@
+"""Products by tile registers: against float64, each row the same in every batch of theirs, with what is not finite."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tazza.engines.native.panel_product import fc
+from tazza.engines.native.panel_product.panels import ENGINE
+from tazza.engines.native.panel_product.tile_product import tiled
+from tazza.operator import operator_def
+from tests.check import run
+
+pytestmark = pytest.mark.skipif(not tiled(64, fc.VECTORS, 32), reason="this processor has no tile registers")
+FC = operator_def("FC", ["X", "W", "b"], ["Y"])
+
+
+@pytest.mark.parametrize(("N", "K", "M"), [(50, 32, 5), (64, 64, 70), (77, 512, 33), (700, 288, 18)])
+def test_it_is_the_product_to_the_last_bits_of_float32(N: int, K: int, M: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fc, "LEAST_WEIGHTS", 0)
+    random = np.random.default_rng(N)
+    X, W, b = (random.standard_normal(shape, np.float32) for shape in ((N, K), (M, K), (M,)))
+    (Y,), _ = run(FC, [X, W, b], ENGINE, refusable=True)
+    x, w = X.astype(np.float64), W.astype(np.float64)
+    size = np.abs(x) @ np.abs(w).T + np.abs(b)
+    assert (np.abs(Y - (x @ w.T + b)) <= 5 * 2.0**-24 * size).all()
+    (last,), _ = run(FC, [X[-50:], W, b], ENGINE, refusable=True)
+    np.testing.assert_array_equal(Y[-50:], last)
+
+
+@pytest.mark.parametrize(("rows", "wanted"), [(48, False), (49, False), (50, True), (65, True), (1600, True)])
+def test_registers_that_are_nearly_full_are_worth_it(rows: int, wanted: bool) -> None:
+    assert tiled(rows, fc.VECTORS, 64) == wanted
+    assert not tiled(rows, fc.VECTORS, 65)
+
+
+def test_what_is_not_finite_is_what_float32_makes_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fc, "LEAST_WEIGHTS", 0)
+    X, W, b = np.ones((60, 64), np.float32), np.ones((40, 64), np.float32), np.zeros(40, np.float32)
+    hidden_nan = np.array(0x7F800001, np.uint32).view(np.float32)
+    X[[0, 1, 2, 3], [3, 5, 7, 9]] = np.inf, -np.inf, hidden_nan, 3e38
+    W[[2, 4, 5, 6], [3, 9, 1, 11]] = 0, 2, np.inf, np.nan
+    (Y,), _ = run(FC, [X, W, b], ENGINE, refusable=True)
+    with np.errstate(all="ignore"):
+        wanted = (X[:, None] * W).sum(axis=2)
+    np.testing.assert_allclose(Y, wanted, rtol=1e-6)
