@@ -219,7 +219,7 @@ def planning(quick: bool) -> Iterator[Line]:
     planned, kept = script.activation_bytes(quick=quick)
     mib = 1 << 20
     yield Line(
-        f"ResNet-50 training, batch {script.BATCH}, activations",
+        f"ResNet-50 training, batch {script.BATCHES[quick]}, activations",
         planned / mib,
         "MiB",
         "unplanned",

@@ -39,9 +39,6 @@ def pair_product_infer(op: OpView, pairs: TensorSpec, X: tuple[TensorSpec, ...])
     return TensorSpec(None if pairs.dims is None else (rows, *pairs.dims), DataType.FLOAT)
 
 
-PAIR_PRODUCT.batched("X")
-
-
 @PAIR_PRODUCT.cost
 def pair_product_cost(op: OpView, pairs: TensorSpec, X: tuple[TensorSpec, ...], Y: TensorSpec) -> Cost:
     del op

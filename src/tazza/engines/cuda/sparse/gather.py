@@ -55,7 +55,7 @@ class Parts:
         behind = t.add(found, t.word("parts"))
         return t.lines.let(f"select i1 {t.compare('slt', found, 0)}, i64 {behind}, i64 {found}")
 
-    def copies(self, slots: Mapping[str, Slot]) -> Launch:
+    def copies(self, places: Mapping[str, Slot]) -> Launch:
         """Return the launch of target[a, i] = source[a, index i]."""
 
         def write(t: Threads, n: str) -> None:
@@ -69,14 +69,14 @@ class Parts:
 
         name = f"gather {self.dtype.itemsize} {self.bits} {self.wraps} {self.matched}"
         count = self.outer * self.taken * self.width if self.parts else 0  # nothing is taken from nothing
-        return each_launch(name, count, {**self.words, **slots}, write, complaint=COMPLAINT)
+        return each_launch(name, count, {**self.words, **places}, write, complaint=COMPLAINT)
 
-    def sums(self, slots: Mapping[str, Slot]) -> Launch:
+    def sums(self, places: Mapping[str, Slot]) -> Launch:
         """Return the launches of target[a, index i] += source[a, i], from zeros."""
-        zeros = each_launch("zeros", self.outer * self.parts * self.width, {"target": slots["target"]}, _zero)
+        zeros = each_launch("zeros", self.outer * self.parts * self.width, {"target": places["target"]}, _zero)
         if self.matched:
-            return LaunchChain((zeros, self._own_sums(slots)))
-        found = Occurrences(self.taken, self.parts, self.bits, letter=slots["indices"].letter)
+            return LaunchChain((zeros, self._own_sums(places)))
+        found = Occurrences(self.taken, self.parts, self.bits, letter=places["indices"].letter)
 
         def write(t: Threads, n: str) -> None:
             row, b = t.split(n, t.word("width"))
@@ -90,12 +90,12 @@ class Parts:
 
             each_occurrence(t, i, add)
 
-        words = {**self.words, **slots, **found.words}
+        words = {**self.words, **places, **found.words}
         count, scratch = self.outer * self.taken * self.width, found.scratch_bytes
         added = each_launch(f"gather sums {self.bits}", count, words, write, scratch_bytes=scratch)
         return LaunchChain((zeros, found.launch(), added))
 
-    def _own_sums(self, slots: Mapping[str, Slot]) -> Launch:
+    def _own_sums(self, places: Mapping[str, Slot]) -> Launch:
         """Return the launch that adds where each place has indices of its own: a thread takes all of a place's."""
 
         def write(t: Threads, n: str) -> None:
@@ -115,7 +115,7 @@ class Parts:
 
             count_loop(t.lines, "0", t.word("rows"), add)
 
-        words = {**self.words, "rows": self.taken, **slots}
+        words = {**self.words, "rows": self.taken, **places}
         return each_launch(f"own sums {self.bits}", self.outer * self.width, words, write, complaint=COMPLAINT)
 
 
@@ -172,5 +172,5 @@ def _launch(parts: Parts, adds: bool, letters: tuple[str, str, str]) -> Launch |
         return Unsupported(f"it adds up float32, not {parts.dtype.label}")
     if parts.dtype is DataType.STRING:
         return Unsupported("strings do not lie on a device")
-    slots = _slots(*letters)
-    return parts.sums(slots) if adds else parts.copies(slots)
+    places = _slots(*letters)
+    return parts.sums(places) if adds else parts.copies(places)
