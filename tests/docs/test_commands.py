@@ -28,6 +28,7 @@ NOT_RUN = {
     "make test": "runs for a quarter of an hour",
     "make delivery": "runs this",
     "make test-gpu": "runs a part of this",
+    "make ptxas": "needs the assembler of NVIDIA",
     "make check": "runs this, but for what is slow",
     "make types": "a part of `make check` looks at what changed",
     "make changed-types": "a part of `make check`",
@@ -93,6 +94,8 @@ LONG = {
 ALL = {page: commands(page) for page in PAGES}
 ONCE = ("train", "quantize", "resnet50", "googlenet", "--workers")
 """Words of commands that are not run a second time, into a reader that stops."""
+FIRST, LEFT = "make train", "out/lenet"
+"""The README's first command, and what it leaves: other pages begin there."""
 CUT: set[str] = set()
 """Commands that were: each is once in a process, whatever its options."""
 
@@ -208,6 +211,8 @@ def test_every_command_is_shown_somewhere() -> None:
 @pytest.mark.parametrize("page", [page for page in PAGES if ALL[page]], ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_of_a_page(page: Path, copy: Copy) -> None:
     run = [each for each in dict.fromkeys(ALL[page]) if each not in NOT_RUN | LONG and not each.startswith("pip ")]
+    if FIRST not in run and any(LEFT in each for each in run) and not (copy.folder / LEFT).exists():
+        copy.show(FIRST)
     problems = [problem for command in run for problem in wrong_with(command, copy)]
     assert not problems, "\n".join(problems)
 
