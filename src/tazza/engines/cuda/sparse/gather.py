@@ -123,7 +123,7 @@ def _zero(t: Threads, i: str) -> None:
     t.store("target", i, t.single.constant(0.0))
 
 
-def _slots(indices: str, source: str, target: str) -> dict[str, Slot]:
+def _letters(indices: str, source: str, target: str) -> dict[str, Slot]:
     return {"indices": Slot(indices), "source": Slot(source), "target": Slot(target)}
 
 
@@ -172,5 +172,5 @@ def _launch(parts: Parts, adds: bool, letters: tuple[str, str, str]) -> Launch |
         return Unsupported(f"it adds up float32, not {parts.dtype.label}")
     if parts.dtype is DataType.STRING:
         return Unsupported("strings do not lie on a device")
-    places = _slots(*letters)
+    places = _letters(*letters)
     return parts.sums(places) if adds else parts.copies(places)
