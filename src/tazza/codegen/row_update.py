@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tazza.codegen.block import Slot
+from tazza.codegen.block import Slot, accepts_rows
 from tazza.codegen.scalar import Scalars
-from tazza.operator import OpView
-from tazza.ops.optimizer.rows import RowFormulas
+from tazza.operator import OpSchema, OpView, Spec, Unsupported
+from tazza.ops.optimizer.adadelta import SPARSE_ADADELTA
+from tazza.ops.optimizer.adagrad import SPARSE_ADAGRAD
+from tazza.ops.optimizer.adam import SPARSE_ADAM
+from tazza.ops.optimizer.fused_adagrad import fused_updates
+from tazza.ops.optimizer.momentum_sgd import SPARSE_MOMENTUM_SGD_UPDATE
+from tazza.ops.optimizer.row_wise import ROW_WISE_FORMULAS
+from tazza.ops.optimizer.rows import RowFormulas, row_formulas
 from tazza.tensor import TensorSpec
 
 
@@ -66,3 +72,24 @@ def update_of(op: OpView, formulas: RowFormulas, specs: Mapping[str, TensorSpec]
 def _shared(formulas: RowFormulas, specs: Mapping[str, TensorSpec]) -> Scalars:
     read = sorted({name for expression in formulas.scalars.values() for name in expression.names})
     return Scalars(formulas.scalars, tuple((letter, Slot(letter), specs[letter].dtype) for letter in read))
+
+
+def row_updates() -> Iterator[tuple[OpSchema, Callable[[OpView], RowFormulas | None]]]:
+    """Yield the operators whose updates of rows kernels are written for, with what tells their formulas."""
+    for schema in (SPARSE_ADADELTA, SPARSE_ADAGRAD, SPARSE_ADAM, SPARSE_MOMENTUM_SGD_UPDATE):
+        yield schema, row_formulas
+    yield from ROW_WISE_FORMULAS
+    for type, row in fused_updates.rows.items():
+        if not row.reducer.weighted:
+            yield fused_updates[type], row.formulas
+
+
+def formulas_for(
+    op: OpView, inputs: Sequence[Spec], formulas: Callable[[OpView], RowFormulas | None]
+) -> RowFormulas | Unsupported:
+    """Return the formulas of an update whose rows lie as kernels read them, or why there are none."""
+    for letter, spec in zip(op.input_letters, inputs, strict=True):
+        if not accepts_rows(letter, spec):
+            return Unsupported(f"the rows of {letter} do not lie one behind the other")
+    found = formulas(op)
+    return Unsupported("an argument is not finite, which no formula can name") if found is None else found

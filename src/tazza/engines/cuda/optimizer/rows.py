@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from tazza.codegen.block import Slot, Word, accepts_rows, accepts_rows_but
+from tazza.codegen.block import Slot, Word, accepts_rows_but
 from tazza.codegen.loop import carry_loop, count_loop
-from tazza.codegen.row_update import Update, update_of
+from tazza.codegen.row_update import Update, formulas_for, row_updates, update_of
 from tazza.codegen.rows import when
 from tazza.codegen.vector import Emission
 from tazza.device import Context
@@ -25,13 +25,7 @@ from tazza.engines.cuda.sparse.division import owners_bytes, owners_launch, owne
 from tazza.engines.cuda.threads import Threads, each_launch
 from tazza.operator import Expression, Launch, LaunchChain, OpSchema, OpView, Spec, Unsupported, launcher
 from tazza.operator.in_place import overwritten
-from tazza.ops.optimizer.adadelta import SPARSE_ADADELTA
-from tazza.ops.optimizer.adagrad import SPARSE_ADAGRAD
-from tazza.ops.optimizer.adam import SPARSE_ADAM
-from tazza.ops.optimizer.fused_adagrad import fused_updates
-from tazza.ops.optimizer.momentum_sgd import SPARSE_MOMENTUM_SGD_UPDATE
-from tazza.ops.optimizer.row_wise import ROW_WISE_FORMULAS
-from tazza.ops.optimizer.rows import RowFormulas, row_formulas
+from tazza.ops.optimizer.rows import RowFormulas
 from tazza.ops.sparse.segment import BY_LENGTHS
 from tazza.tensor import DataType, TensorSpec
 
@@ -139,19 +133,9 @@ def _register(made: OpSchema, formulas: Callable[[OpView], RowFormulas | None]) 
     def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
         """Compile the update of a row."""
         del context, outputs
-        for letter, spec in zip(op.input_letters, inputs, strict=True):
-            if not accepts_rows(letter, spec):
-                return Unsupported(f"the rows of {letter} do not lie one behind the other")
-        found = formulas(op)
-        if found is None:
-            return Unsupported("an argument is not finite, which no formula can name")
-        return rows_launch(op, found, inputs)
+        found = formulas_for(op, inputs, formulas)
+        return found if isinstance(found, Unsupported) else rows_launch(op, found, inputs)
 
 
-for _made in (SPARSE_ADADELTA, SPARSE_ADAGRAD, SPARSE_ADAM, SPARSE_MOMENTUM_SGD_UPDATE):
-    _register(_made, row_formulas)
-for _made, _formulas in ROW_WISE_FORMULAS:
+for _made, _formulas in row_updates():
     _register(_made, _formulas)
-for _type, _row in fused_updates.rows.items():
-    if not _row.reducer.weighted:
-        _register(fused_updates[_type], _row.formulas)

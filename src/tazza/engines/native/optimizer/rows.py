@@ -15,11 +15,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, accepts_rows_but
+from tazza.codegen.block import BlockLaunch, Slot, accepts_rows_but
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import threads_for
 from tazza.codegen.loop import count_loop, lanes_of, load, load_one, store, sweep
-from tazza.codegen.row_update import Update, update_of
+from tazza.codegen.row_update import Update, formulas_for, row_updates, update_of
 from tazza.codegen.rows import (
     FIRST,
     D,
@@ -39,13 +39,7 @@ from tazza.engines.native import SOURCES
 from tazza.engines.native.sparse_product import carry_loop
 from tazza.operator import Expression, Launch, Operands, OpSchema, OpView, Spec, Unsupported, launcher
 from tazza.operator.in_place import overwritten
-from tazza.ops.optimizer.adadelta import SPARSE_ADADELTA
-from tazza.ops.optimizer.adagrad import SPARSE_ADAGRAD
-from tazza.ops.optimizer.adam import SPARSE_ADAM
-from tazza.ops.optimizer.fused_adagrad import fused_updates
-from tazza.ops.optimizer.momentum_sgd import SPARSE_MOMENTUM_SGD_UPDATE
-from tazza.ops.optimizer.row_wise import ROW_WISE_FORMULAS
-from tazza.ops.optimizer.rows import RowFormulas, row_formulas
+from tazza.ops.optimizer.rows import RowFormulas
 from tazza.ops.sparse.segment import check_rows, starts_of
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, TensorSpec
@@ -203,19 +197,9 @@ def _register(made: OpSchema, formulas: Callable[[OpView], RowFormulas | None]) 
     def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
         """Compile the update of a row."""
         del context, outputs
-        for letter, spec in zip(op.input_letters, inputs, strict=True):
-            if not accepts_rows(letter, spec):
-                return Unsupported(f"the rows of {letter} do not lie one behind the other")
-        found = formulas(op)
-        if found is None:
-            return Unsupported("an argument is not finite, which no formula can name")
-        return rows_launch(op, found, inputs)
+        found = formulas_for(op, inputs, formulas)
+        return found if isinstance(found, Unsupported) else rows_launch(op, found, inputs)
 
 
-for _made in (SPARSE_ADADELTA, SPARSE_ADAGRAD, SPARSE_ADAM, SPARSE_MOMENTUM_SGD_UPDATE):
-    _register(_made, row_formulas)
-for _made, _formulas in ROW_WISE_FORMULAS:
+for _made, _formulas in row_updates():
     _register(_made, _formulas)
-for _type, _row in fused_updates.rows.items():
-    if not _row.reducer.weighted:
-        _register(fused_updates[_type], _row.formulas)
