@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tazza.codegen.nvptx import BARRIER, BLOCK, OUTSIDE, THREAD, thread_text
+from tazza.codegen.nvptx import BARRIER, BLOCK, EXCHANGE, MEETING, OUTSIDE, THREAD, WARP_BARRIER, thread_text
 from tazza.runtime.native_code import llvm_binding
 
 _here = threading.local()
@@ -91,10 +91,25 @@ def _answers() -> list[Any]:
         if _here.gate.wait() == 0:
             MEETINGS.append(_here.block)
 
+    def meet_in_warp(mask: int) -> None:
+        assert mask == -1, "all threads of the warp come"
+        _here.gate.wait()
+
+    def exchange(mask: int, value: int, distance: int, clamp: int) -> int:
+        """Give what the other thread has: each time in the other of two rows, so that one meeting is enough."""
+        assert (mask, clamp) == (-1, 31), "all threads of the warp come"
+        _here.turn ^= 1
+        given = _here.given[_here.turn]
+        given[_here.thread] = value
+        _here.gate.wait()
+        return given[_here.thread ^ distance]
+
     answers: dict[str, Any] = {
         THREAD: ctypes.CFUNCTYPE(ctypes.c_int32)(lambda: _here.thread),
         BLOCK: ctypes.CFUNCTYPE(ctypes.c_int32)(lambda: _here.block),
         BARRIER: ctypes.CFUNCTYPE(None)(meet),
+        WARP_BARRIER: ctypes.CFUNCTYPE(None, ctypes.c_int32)(meet_in_warp),
+        EXCHANGE: ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int32] * 4)(exchange),
     }
     assert answers.keys() == OUTSIDE.keys()
     llvm: Any = llvm_binding()
@@ -108,7 +123,7 @@ class Grid:
 
     def __init__(self, text: str, name: str) -> None:
         """Compile it."""
-        self.meets = BARRIER in text
+        self.meets = any(f"@{one}(" in text for one in MEETING)
         self._kept: list[Any] = [_answers()]
         cpu = thread_text(text)
         if not self.meets:
@@ -136,16 +151,19 @@ class Grid:
             self._all(block, blocks, threads, int(ORDER.backwards))
             return
         gate = threading.Barrier(threads, timeout=30)
+        given: tuple[list[int], list[int]] = [0] * threads, [0] * threads
         members = [
-            threading.Thread(target=self._thread, args=(number, blocks, block, gate)) for number in range(threads)
+            threading.Thread(target=self._thread, args=(number, blocks, block, (gate, given)))
+            for number in range(threads)
         ]
         for one in members:
             one.start()
         for one in members:
             one.join()
 
-    def _thread(self, number: int, blocks: int, words: Any, gate: threading.Barrier) -> None:
-        _here.thread, _here.gate = number, gate
+    def _thread(self, number: int, blocks: int, words: Any, common: Any) -> None:
+        gate, _here.given = common
+        _here.thread, _here.gate, _here.turn = number, gate, 0
         for block in range(blocks):
             _here.block = block
             self._one(words)

@@ -27,9 +27,20 @@ TRIPLE = "nvptx64-nvidia-cuda"
 OLDEST = "sm_70"
 """The oldest GPUs that code is made for: Volta."""
 THREAD, BLOCK = "llvm.nvvm.read.ptx.sreg.tid.x", "llvm.nvvm.read.ptx.sreg.ctaid.x"
-BARRIER = "llvm.nvvm.barrier0"
-OUTSIDE = {THREAD: "tazza.thread", BLOCK: "tazza.block", BARRIER: "tazza.barrier"}
+BARRIER, WARP_BARRIER = "llvm.nvvm.barrier0", "llvm.nvvm.bar.warp.sync"
+EXCHANGE = "llvm.nvvm.shfl.sync.bfly.i32"
+OUTSIDE = {
+    THREAD: "tazza.thread",
+    BLOCK: "tazza.block",
+    BARRIER: "tazza.barrier",
+    WARP_BARRIER: "tazza.warp.barrier",
+    EXCHANGE: "tazza.exchange",
+}
 """What a GPU knows, and the function that is asked in its place on a CPU."""
+MEETING = (BARRIER, WARP_BARRIER, EXCHANGE)
+"""Those of them for which threads wait for each other."""
+WARP = 32
+"""Threads that go on together, and can exchange numbers."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +54,8 @@ class GridKernel:
     write: Callable[[Lines], None]
     shared_doubles: int = 0
     """How many float64 the threads of a block of threads share."""
+    most_threads: int = 0
+    """Of a block, where it may have so many that registers have to be shared out among them."""
 
     def text(self, name: str) -> str:
         """Return the module.
@@ -54,7 +67,9 @@ class GridKernel:
         lines.label("entry")
         self.write(lines)
         lines.do("ret void")
-        body = lines.text(f"ptx_kernel void @{name}(ptr byval([{self.words} x i64]) align 8 %block)", "nounwind")
+        limit = f' "nvvm.maxntid"="{self.most_threads}"' if self.most_threads else ""
+        signature = f"ptx_kernel void @{name}(ptr byval([{self.words} x i64]) align 8 %block)"
+        body = lines.text(signature, f"nounwind{limit}")
         head = [f'target triple = "{TRIPLE}"']
         if self.shared_doubles:
             head.append(f"@shared = internal addrspace(3) global [{self.shared_doubles} x double] undef, align 16")
@@ -138,3 +153,15 @@ def barrier(lines: Lines) -> None:
     """Let all threads of the block come here; what they wrote can be read behind it."""
     lines.declare(f"void @{BARRIER}()")
     lines.do(f"call void @{BARRIER}()")
+
+
+def warp_barrier(lines: Lines) -> None:
+    """Let all threads of the warp come here."""
+    lines.declare(f"void @{WARP_BARRIER}(i32)")
+    lines.do(f"call void @{WARP_BARRIER}(i32 -1)")
+
+
+def exchange(lines: Lines, value: str, distance: int) -> str:
+    """Return the i32 of the thread whose number in the warp differs in the bit `distance`; all threads come here."""
+    lines.declare(f"i32 @{EXCHANGE}(i32, i32, i32, i32)")
+    return lines.let(f"call i32 @{EXCHANGE}(i32 -1, i32 {value}, i32 {distance}, i32 {WARP - 1})")

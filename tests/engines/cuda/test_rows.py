@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 from tazza.device import current_context, device_option
-from tazza.engines.cuda import rows as kernels
-from tazza.engines.cuda.rows import MANY_ROWS, team_of
 from tazza.errors import NumericError
-from tazza.operator import SCHEMAS, Cut, run_op
+from tazza.operator import SCHEMAS, run_op
 from tazza.tensor import CUDAPlace, Tensor
 from tazza.tensor.transfer import to_place
 from tests.check import Case
@@ -24,13 +22,6 @@ CASES = [case for case in all_cases("cuda") if SCHEMAS[case.type].formulas is No
 @pytest.mark.parametrize("case", sampled(CASES, 5), ids=lambda case: f"{case.type} {case.id}")
 def test_cases_of_families(case: Case) -> None:
     run_there(case, "cuda")
-
-
-def test_how_many_threads_a_row_gets() -> None:
-    assert team_of(Cut(3, 5)) == 1, "short rows have one each"
-    assert team_of(Cut(3, 64)) == min(kernels.THREADS, 32)
-    assert team_of(Cut(1, 33, 5, 7)) > 1
-    assert team_of(Cut(1, 64, MANY_ROWS)) == 1, "and those that fill the device side by side"
 
 
 @pytest.mark.parametrize(("rows", "classes"), [(3, 5), (2, 300)])

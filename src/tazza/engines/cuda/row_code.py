@@ -1,64 +1,95 @@
 """The code of kernels that go over rows on a GPU: totals, numbers of a row, elements.
 
-Letters as in `operator.row_program`: B x D x K. A team works on each row: a block of threads, of which thread t takes
-the elements t, t + T, t + 2 T ..., or one thread, T = 1, with other rows beside it. Numbers are joined in float64,
-first in each thread, then by halves over the team; the order is fixed, so the result is.
+How rows are dealt out to threads is said in `team`. What is joined of the elements of one turn is joined in float32,
+sums by halves; turns and members in float64. The order is fixed, so the result is.
+
+Where a row has several blocks, one kernel makes the totals of its parts, another joins them, and others, behind all
+totals, make elements and numbers of rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.loop import carry_loop, store
-from tazza.codegen.nvptx import barrier, place, shared
+from tazza.codegen.loop import store
 from tazza.codegen.row_plan import Operand, RowForm
-from tazza.codegen.rows import when
+from tazza.codegen.rows import element, when
 from tazza.codegen.typed import MEMORY, Vector
 from tazza.codegen.vector import Emission
+from tazza.engines.cuda.team import Deal, Element, Join, Limits, Team
 from tazza.operator import Expression
 from tazza.operator.row_program import JOINS
 from tazza.tensor import DataType
 
-WORDS = ("rows", "along", "behind", "outer", "plane", "status")
-STATUS = WORDS.index("status")
-"""Of the block: extents, the elements of each of the O, and where a 1 is left when something is wrong."""
+WORDS = (*Team.WORDS, "elements", "rows", "parts", "partials", "totals", "status")
+"""Of the block: those of teams, the elements of a row, how many rows and parts of each there are, the addresses of what
+was made of these parts and of totals, and where a 1 is left when something is wrong."""
+STATUS, PARTIALS, TOTALS = (WORDS.index(name) for name in ("status", "partials", "totals"))
+
+Share: TypeAlias = Literal["whole", "parts", "join", "elements", "numbers"]
+"""What of a program a kernel does: all of it; totals of parts of rows; these joined; elements; numbers of rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What tells kernels apart: `team` threads work on a row, `threads` are a block."""
+    """What tells kernels apart: the program, how it is dealt out, and what of it is done.
+
+    Attributes:
+        rows: the program.
+        deal: how rows are dealt out.
+        outer: whether O is not 1.
+        small: whether 32 bits count the elements.
+        share: what is done.
+        stage: which totals, where these are all that is done.
+    """
 
     rows: RowForm
-    team: int
-    threads: int
+    deal: Deal
+    outer: bool
+    small: bool
+    share: Share = "whole"
+    stage: int = 0
 
     def __str__(self) -> str:
         """Return what names the kernel; complete."""
-        return f"rows {self.team} {self.threads} {self.rows}"
+        return f"rows {self.deal} {self.outer} {self.small} {self.share} {self.stage} {self.rows}"
 
     @property
     def words(self) -> int:
         """Of the block."""
         return len(WORDS) + len(self.rows.operands) + len(self.rows.given) + 2 * len(self.rows.turning)
 
+    @property
+    def stages(self) -> Sequence[Sequence[str]]:
+        """The totals that are made, or joined, one after the other."""
+        if self.share == "whole":
+            return self.rows.stages
+        return self.rows.stages[self.stage : self.stage + 1] if self.share in ("parts", "join") else ()
+
+    def shared_doubles(self, limits: Limits) -> int:
+        """Return how many the threads of a block share."""
+        return self.deal.warps(limits) * self.deal.side * sum(map(len, self.stages))
+
 
 class Rows:
     """Writes what a team does with its row."""
 
-    def __init__(self, lines: Lines, form: Form) -> None:
+    def __init__(self, lines: Lines, form: Form, limits: Limits) -> None:
         """Load what the block says."""
         self.lines, self.form, self.rows = lines, form, form.rows
+        self.team = Team(lines, form.deal, limits, outer=form.outer, small=form.small)
         self.w = {name: lines.load_word("%block", k) for k, name in enumerate(WORDS)}
         self.at = {one.name: lines.load_pointer("%block", len(WORDS) + k) for k, one in enumerate(self.rows.operands)}
         self.operands = {one.name: one for one in self.rows.operands}
-        self.v = Lanes(lines, 1, 32)
-        self.numbers = Lanes(lines, 1, 64)
-        """What there is one of for each row."""
-        self.elements = lines.let(f"mul i64 {self.w['outer']}, {self.w['along']}")
-        some = lines.let(f"icmp sgt i64 {self.elements}, 1")  # what is divided by the number of none is 0
-        counted = lines.let(f"select i1 {some}, i64 {self.elements}, i64 1")
+        self.v, self.numbers = Lanes(lines, 1, 32), self.team.numbers
+        self.names = [name for stage in self.rows.stages for name in stage]
+        self.kept = dict[tuple[str, int], str]()
+        """What was loaded and stays in registers: (name, number in the turn) -> value."""
+        some = lines.let(f"icmp sgt i64 {self.w['elements']}, 1")  # what is divided by the number of none is 0
+        counted = lines.let(f"select i1 {some}, i64 {self.w['elements']}, i64 1")
         self.given = {"count": self.numbers.splat(lines.let(f"uitofp i64 {counted} to double"))}
         behind = len(WORDS) + len(self.rows.operands)
         for k, name in enumerate(self.rows.given, behind):
@@ -71,66 +102,60 @@ class Rows:
         """Of letters that begin anew: how many rows share a number, and how many there are."""
 
     def write(self) -> None:
-        """Find the row and the member, and do all that is done with it."""
-        thread, block = place(self.lines)
-        if self.form.team > 1:
-            self._whole(block, thread)
+        """Do the share of this kernel."""
+        share, team = self.form.share, self.team
+        if share == "parts":
+            totals = self._totals(self.rows.stages[self.form.stage], self._numbers(self._found(self.form.stage)), 0)
+            self._keep_totals(totals, "partials")
             return
-        first = self._mul(block, str(self.form.threads))
-        row = self._add(first, thread)
-        when(self.lines, self.lines.let(f"icmp slt i64 {row}, {self.w['rows']}"), lambda: self._whole(row, "0"))
-
-    def _whole(self, row: str, member: str) -> None:
-        b, k = self._two("udiv", row, self.w["behind"]), self._two("urem", row, self.w["behind"])
-        start = self._add(self._mul(b, self._mul(self.w["along"], self.w["behind"])), k)
-        totals: dict[str, str] = {}
-        for stage in self.rows.stages:
-            totals |= self._totals(stage, (start, member), self._numbers(row, totals))
-        numbers = self._numbers(row, totals)
-        self._elements((start, member), numbers)
-        if self.rows.wrong:
-            self._report(numbers[self.rows.wrong])
+        totals = self._found(self.form.stage if share == "join" else 0 if share == "whole" else len(self.rows.stages))
+        joined = 0
+        for stage in self.form.stages:
+            totals |= self._joined(stage) if share == "join" else self._totals(stage, self._numbers(totals), joined)
+            joined += len(stage)
+        if share == "join":
+            self._keep_totals({name: totals[name] for name in self.form.stages[0]}, "totals")
+        if share == "join" and not self.ends:
+            return
+        numbers = self._numbers(totals)
+        if share in ("whole", "elements"):
+            self._elements(numbers)
+        if share == "elements":
+            return
         written = self.rows.written("row")
-        if not written:
-            return
-        if self.form.team > 1:
-            barrier(self.lines)  # what is overwritten may have been read until now
-        when(self.lines, self.lines.let(f"icmp eq i64 {member}, 0"), lambda: self._store_numbers(written, numbers, row))
+        if written:
+            team.meet()  # what is overwritten may have been read until now
+        if written or self.rows.wrong:
+            when(self.lines, team.leads(), lambda: self._finish(written, numbers))
 
-    def _store_numbers(self, written: Sequence[Operand], numbers: Mapping[str, str], row: str) -> None:
-        for operand in written:
-            store(self.numbers, operand.dtype, numbers[operand.name], self.at[operand.name], row, None)
+    @property
+    def ends(self) -> bool:
+        """Whether nothing is left to be done behind the totals of this kernel but numbers of rows."""
+        return self.form.stage == len(self.rows.stages) - 1 and not writes_elements(self.rows)
 
-    def _report(self, number: str) -> None:
-        """Leave a 1 where a number is not 0."""
+    def _finish(self, written: Sequence[Operand], numbers: Mapping[str, str]) -> None:
+        """Write what there is one of for each row, and leave a 1 where a number is not 0."""
         lines, v = self.lines, self.numbers
-        wrong = lines.let(f"extractelement <1 x i1> {v.compare('une', number, v.constant(0.0))}, i32 0")
-        status = lines.load_pointer("%block", STATUS)
-        when(lines, wrong, lambda: lines.do(f"store i64 1, ptr {status}"))
+        for operand in written:
+            store(v, operand.dtype, numbers[operand.name], self.at[operand.name], self.team.row, None)
+        if self.rows.wrong:
+            bad = v.compare("une", numbers[self.rows.wrong], v.constant(0.0))
+            wrong = lines.let(f"extractelement <1 x i1> {bad}, i32 0")
+            status = lines.load_pointer("%block", STATUS)
+            when(lines, wrong, lambda: lines.do(f"store i64 1, ptr {status}"))
 
-    # -- whole numbers -------------------------------------------------------------------------------------------------
+    # -- numbers of rows -----------------------------------------------------------------------------------------------
 
-    def _two(self, name: str, a: str, b: str) -> str:
-        return self.lines.let(f"{name} i64 {a}, {b}")
-
-    def _add(self, a: str, b: str) -> str:
-        return self._two("add", a, b)
-
-    def _mul(self, a: str, b: str) -> str:
-        return self._two("mul", a, b)
-
-    # -- rows ----------------------------------------------------------------------------------------------------------
-
-    def _numbers(self, row: str, totals: Mapping[str, str]) -> dict[str, str]:
+    def _numbers(self, totals: Mapping[str, str]) -> dict[str, str]:
         """Return the numbers of a row that follow from the totals that there are."""
         values = {**self.given, **totals}
         for operand in self.rows.operands:
             if operand.written or operand.lies not in ("row", "one", "picked"):
                 continue
-            where = "0" if operand.lies == "one" else row
+            where = "0" if operand.lies == "one" else self.team.row
             if operand.lies == "picked":
                 share, size = self.turns[operand.name]
-                where = self._two("urem", self._two("udiv", row, share), size)
+                where = self.team.split(self.team.split(self.team.row, share)[0], size)[1]
             values[operand.name] = self._element(operand, where, DataType.DOUBLE)
         for name, expression in self.rows.numbers.items():
             if set(expression.names) <= values.keys():
@@ -139,46 +164,100 @@ class Rows:
 
     def _narrow(self, numbers: Mapping[str, str], read: set[str]) -> dict[str, str]:
         """Return numbers of a row as what its elements are computed with."""
-        return {
-            name: self.lines.let(f"fptrunc {self.numbers.type} {numbers[name]} to {self.v.type}")
-            for name in sorted(read & numbers.keys())
-        }
+        return {name: self._single(numbers[name]) for name in sorted(read & numbers.keys())}
+
+    def _single(self, number: str) -> str:
+        return self.lines.let(f"fptrunc {self.numbers.type} {number} to {self.v.type}")
+
+    def _double(self, value: str) -> str:
+        return self.lines.let(f"fpext {self.v.type} {value} to {self.numbers.type}")
+
+    # -- totals that lie in memory -------------------------------------------------------------------------------------
+
+    def _found(self, stages: int) -> dict[str, str]:
+        """Return the totals of the first stages, which other kernels have made."""
+        names = [name for stage in self.rows.stages[:stages] for name in stage]
+        return {name: self._kept_total(name) for name in names}
+
+    def _kept_total(self, name: str) -> str:
+        row = self.team.add(self.team.mul(self.w["rows"], self.names.index(name)), self.team.row)
+        return self._load_double(TOTALS, row)
+
+    def _load_double(self, word: int, i: str) -> str:
+        at = element(self.lines, self.lines.load_pointer("%block", word), i, "double")
+        return self.lines.let(f"load {self.numbers.type}, ptr {at}, align 8")
+
+    def _keep_totals(self, totals: Mapping[str, str], where: Literal["partials", "totals"]) -> None:
+        """Write totals where other kernels find them: of parts T x P x R, of whole rows T x R."""
+        team, lines = self.team, self.lines
+        pointer = lines.load_pointer("%block", WORDS.index(where))
+        first = lines.let(f"icmp eq i64 {team.member}, 0")
+        leads = first if team.inside is None else lines.let(f"and i1 {first}, {team.inside}")
+
+        def keep() -> None:
+            for k, (name, value) in enumerate(totals.items()):
+                line = str(self.names.index(name))
+                if where == "partials":
+                    line = team.add(team.mul(self.w["parts"], k), team.part)
+                at = element(lines, pointer, team.add(team.mul(line, self.w["rows"]), team.row), "double")
+                lines.do(f"store {self.numbers.type} {value}, ptr {at}, align 8")
+
+        when(lines, leads, keep)
+
+    def _joined(self, stage: Sequence[str]) -> dict[str, str]:
+        """Return totals of a row, joined from those of its parts: for a team these are its elements."""
+        team = self.team
+
+        def part(k: int, place: str) -> str:
+            line = team.mul(self.w["parts"], k)
+            return self._load_double(PARTIALS, team.add(team.mul(line, self.w["rows"]), place))
+
+        starts = [
+            part(k, team.row) if self._begins(name) else self.numbers.constant(JOINS[self.rows.joins[name]][1])
+            for k, name in enumerate(stage)
+        ]
+        joins = [self._join(name) for name in stage]
+
+        def turn(elements: Sequence[Element], carried: Sequence[str]) -> Sequence[str]:
+            found = list(carried)
+            for _, place, _, there in elements:
+                for k, join in enumerate(joins):
+                    new = join(self.numbers, found[k], part(k, place))
+                    found[k] = new if there is None else self._chosen(self.numbers, there, new, found[k])
+            return found
+
+        found = team.joined(0, team.sweep(starts, turn), joins)
+        return dict(zip(stage, found, strict=True))
 
     # -- elements ------------------------------------------------------------------------------------------------------
 
-    def _sweep(
-        self, at: tuple[str, str], starts: Sequence[str], body: Callable[[str, str, Sequence[str]], Sequence[str]]
-    ) -> list[str]:
-        """Run `body(place, place along the row, carried)` for the elements of a member; what is carried is float64."""
-        lines, team = self.lines, self.form.team
-        start, member = at
-        left = lines.let(f"sub i64 {self._add(self.elements, str(team - 1))}, {member}")
-
-        def one(turn: str, carried: Sequence[str]) -> Sequence[str]:
-            e = self._add(self._mul(turn, str(team)), member)
-            o, r = self._two("udiv", e, self.w["along"]), self._two("urem", e, self.w["along"])
-            here = self._add(self._add(start, self._mul(o, self.w["plane"])), self._mul(r, self.w["behind"]))
-            return body(here, r, carried)
-
-        return carry_loop(self.numbers, "0", self._two("sdiv", left, str(team)), starts, one)
-
-    def _loaded(self, read: set[str], place: str, r: str) -> dict[str, str]:
+    def _loaded(self, read: set[str], one: Element) -> dict[str, str]:
+        """Return what texts read of an element."""
+        c, place, r, _ = one
         found = dict[str, str]()
         if "index" in read:
             found["index"] = self.v.splat(self.lines.let(f"sitofp i64 {r} to float"))
         for operand in self.rows.operands:
             if operand.parts and read & {*operand.parts} and not operand.written:
-                twice = self._mul(place, "2")
                 for odd, name in enumerate(operand.parts):
-                    found[name] = self._element(operand, self._add(twice, str(odd)), DataType.FLOAT)
+                    where = self.team.add(self.team.mul(place, 2), odd)
+                    found[name] = self._once(name, c, operand, where)
         for name in sorted(read & self.operands.keys()):
             operand = self.operands[name]
             if operand.lies == "repeated":
-                first = self._two("urem", self._two("sub", place, r), self.turns[name][1])
-                found[name] = self._element(operand, self._add(first, r), DataType.FLOAT)
+                first = self.team.split(self.team.start, self.turns[name][1])[1]
+                found[name] = self._once(name, c, operand, self.team.add(first, r))
             elif operand.lies in ("each", "along"):
-                found[name] = self._element(operand, place if operand.lies == "each" else r, DataType.FLOAT)
+                found[name] = self._once(name, c, operand, place if operand.lies == "each" else r)
         return found
+
+    def _once(self, name: str, c: int, operand: Operand, i: str) -> str:
+        """Return an element, loaded now or before."""
+        if not self.form.deal.kept:
+            return self._element(operand, i, DataType.FLOAT)
+        if (name, c) not in self.kept:
+            self.kept[name, c] = self._element(operand, i, DataType.FLOAT)
+        return self.kept[name, c]
 
     def _element(self, operand: Operand, i: str, dtype: DataType) -> str:
         """Return element i in floating point."""
@@ -186,78 +265,98 @@ class Rows:
         vector = Vector(self.lines, 1, operand.dtype)
         return vector.converted(vector.load_one(at), dtype)
 
-    def _elements(self, at: tuple[str, str], numbers: Mapping[str, str]) -> None:
+    def _elements(self, numbers: Mapping[str, str]) -> None:
         """Write the elements of outputs."""
-        written = [*self.rows.written("each"), *self.rows.written("pairs")]
+        written = elements_of(self.rows)
         if not written:
             return
         texts = {operand: [self.rows.texts[name] for name in operand.parts or (operand.name,)] for operand in written}
         read = {name for each in texts.values() for text in each for name in text.names}
         fixed = self._narrow(numbers, read)
 
-        def body(place: str, r: str, carried: Sequence[str]) -> Sequence[str]:
-            emission = Emission(self.v, {**fixed, **self._loaded(read, place, r)})
-            values = [[emission.write(text) for text in texts[operand]] for operand in written]
-            for operand, found in zip(written, values, strict=True):
-                first = self._mul(place, "2") if operand.parts else place
-                for k, value in enumerate(found):
-                    store(self.v, operand.dtype, value, self.at[operand.name], self._add(first, str(k)), None)
+        def turn(elements: Sequence[Element], carried: Sequence[str]) -> Sequence[str]:
+            loaded = [self._loaded(read, one) for one in elements]
+            for one, found in zip(elements, loaded, strict=True):
+                emission = Emission(self.v, {**fixed, **found})
+                values = [(operand, [emission.write(text) for text in texts[operand]]) for operand in written]
+                self._where(one[3], lambda one=one, values=values: self._put(one[1], values))
             return carried
 
-        self._sweep(at, (), body)
+        self._where(self.team.inside, lambda: self.team.sweep((), turn))
+
+    def _where(self, condition: str | None, body: Callable[[], object]) -> None:
+        """Run a body where a condition holds, or always."""
+        if condition is None:
+            body()
+        else:
+            when(self.lines, condition, lambda: (body(), None)[1])
+
+    def _put(self, place: str, values: Sequence[tuple[Operand, Sequence[str]]]) -> None:
+        for operand, found in values:
+            first = self.team.mul(place, 2) if operand.parts else place
+            for k, value in enumerate(found):
+                store(self.v, operand.dtype, value, self.at[operand.name], self.team.add(first, k), None)
 
     # -- totals --------------------------------------------------------------------------------------------------------
 
-    def _totals(self, names: Sequence[str], at: tuple[str, str], numbers: Mapping[str, str]) -> dict[str, str]:
-        """Return totals of a row, which all members get."""
+    def _totals(self, names: Sequence[str], numbers: Mapping[str, str], before: int) -> dict[str, str]:
+        """Return totals of a row, or of a part of it, which all members get; `before` of others were made so."""
         read = {name for total in names for name in self.rows.texts[total].names}
         fixed = self._narrow(numbers, read)
 
-        def values(place: str, r: str) -> list[str]:
-            emission = Emission(self.v, {**fixed, **self._loaded(read, place, r)})
-            found = [emission.write(self.rows.texts[name]) for name in names]
-            return [self.lines.let(f"fpext {self.v.type} {value} to {self.numbers.type}") for value in found]
+        def values(one: Element) -> list[str]:
+            emission = Emission(self.v, {**fixed, **self._loaded(read, one)})
+            return [emission.write(self.rows.texts[name]) for name in names]
 
         starts = [self.numbers.constant(JOINS[self.rows.joins[name]][1]) for name in names]
-        if any(self.rows.joins[name] == "first_max" for name in names):
-            firsts = values(at[0], "0")
+        if any(map(self._begins, names)):
+            firsts = values((-1, self.team.start, "0", None))
             starts = [
-                first if self.rows.joins[name] == "first_max" else start
+                self._double(first) if self._begins(name) else start
                 for name, first, start in zip(names, firsts, starts, strict=True)
             ]
 
-        def body(place: str, r: str, carried: Sequence[str]) -> Sequence[str]:
-            new = values(place, r)
-            return [self._join(name, *pair) for name, *pair in zip(names, carried, new, strict=True)]
+        def turn(elements: Sequence[Element], carried: Sequence[str]) -> Sequence[str]:
+            found = [values(one) for one in elements]
+            there = [one[3] for one in elements]
+            columns = [[(one[k], yes) for one, yes in zip(found, there, strict=True)] for k in range(len(names))]
+            return [self._added(*given) for given in zip(names, carried, columns, strict=True)]
 
-        found = self._sweep(at, starts, body)
-        if self.form.team > 1:
-            found = [self._over_team(name, value, at[1]) for name, value in zip(names, found, strict=True)]
+        found = self.team.joined(before, self.team.sweep(starts, turn), [self._join(name) for name in names])
         return dict(zip(names, found, strict=True))
 
-    def _over_team(self, name: str, value: str, member: str) -> str:
-        """Return the numbers of all members joined."""
-        lines, v = self.lines, self.numbers
-        S = shared(lines)
-        store(v, DataType.DOUBLE, value, S, member, None)
-        step = self.form.team // 2
-        while step:  # S[t] = S[t] joined with S[t + step], for t < step
+    def _begins(self, name: str) -> bool:
+        """Whether a total begins with the first element of its row."""
+        return self.rows.joins[name] == "first_max"
 
-            def halve(step: int = step) -> None:
-                one, other = (self._shared(S, where) for where in (member, self._add(member, str(step))))
-                store(v, DataType.DOUBLE, self._join(name, one, other), S, member, None)
+    def _added(self, name: str, carried: str, column: Sequence[tuple[str, str | None]]) -> str:
+        """Return a total joined with what a turn has of it, each where it is an element at all."""
+        v, join = self.v, self._join(name)
+        if self.rows.joins[name] != "sum":  # which number it is does not hang on the order, and no bit is lost
+            found = self._single(carried)
+            for value, there in column:
+                new = join(v, found, value)
+                found = new if there is None else self._chosen(v, there, new, found)
+            return self._double(found)
+        level = [value if yes is None else self._chosen(v, yes, value, v.constant(0.0)) for value, yes in column]
+        while len(level) > 1:
+            pairs = [v.add(*level[k : k + 2]) for k in range(0, len(level) - 1, 2)]
+            level = pairs + level[2 * len(pairs) :]
+        return self.numbers.add(carried, self._double(level[0]))
 
-            barrier(lines)
-            when(lines, lines.let(f"icmp slt i64 {member}, {step}"), halve)
-            step //= 2
-        barrier(lines)
-        found = self._shared(S, "0")
-        barrier(lines)  # nobody writes there before all have read
-        return found
+    def _chosen(self, v: Lanes, condition: str, yes: str, no: str) -> str:
+        return self.lines.let(f"select i1 {condition}, {v.type} {yes}, {v.type} {no}")
 
-    def _shared(self, S: str, i: str) -> str:
-        return Vector(self.lines, 1, DataType.DOUBLE).load(S, i, None)
+    def _join(self, name: str) -> Join:
+        text = Expression.parse(JOINS[self.rows.joins[name]][0])
+        return lambda lanes, a, b: Emission(lanes, {"a": a, "b": b}).write(text)
 
-    def _join(self, name: str, a: str, b: str) -> str:
-        text, _ = JOINS[self.rows.joins[name]]
-        return Emission(self.numbers, {"a": a, "b": b}).write(Expression.parse(text))
+
+def elements_of(rows: RowForm) -> list[Operand]:
+    """Return the outputs of a program that have a number for each place, or two."""
+    return [*rows.written("each"), *rows.written("pairs")]
+
+
+def writes_elements(rows: RowForm) -> bool:
+    """Whether a program has such outputs."""
+    return bool(elements_of(rows))

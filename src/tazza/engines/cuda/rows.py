@@ -1,28 +1,27 @@
-"""Kernels of operators that state what they make of rows: a block of threads for each row, or a thread.
+"""Kernels of operators that state what they make of rows: of each row a team of threads, or several blocks.
 
-Letters as in `operator.row_program`: B x D x K. How threads are dealt out follows from the shape alone, so the result
-is the same on any device.
+Letters as in `operator.row_program`: B x D x K.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from tazza.codegen.block import Word, accepts_dense, accepts_rows
+from tazza.codegen.block import Scratch, Word, accepts_dense, accepts_rows
 from tazza.codegen.nvptx import GridKernel
 from tazza.codegen.row_plan import Operand, RowForm, RowTask, plan_rows
 from tazza.device import Context
 from tazza.engines.cuda import KIND
-from tazza.engines.cuda.launch import THREADS, GridLaunch, Status, blocks_for, own_code
-from tazza.engines.cuda.row_code import STATUS, Form, Rows
+from tazza.engines.cuda.launch import SMALL, GridLaunch, Status, own_code
+from tazza.engines.cuda.row_code import STATUS, Form, Rows, Share, writes_elements
+from tazza.engines.cuda.team import Deal, Limits, deal_of, parts_of
 from tazza.errors import UnsupportedError
 from tazza.operator import KERNELS, Kernel, Launch, OpSchema, OpView, Spec, Unsupported, kernel_key, launcher
+from tazza.operator.kernel import LaunchChain
 from tazza.operator.row_program import AS_IT_LIES, ROW_RULES, Cut, RowRule
 
-SHORT = 32
-"""Rows of so few elements get a thread each."""
-MANY_ROWS = 1 << 14
-"""So many rows that lie side by side fill a device with a thread each."""
+LIMITS = Limits()
 
 
 def prepare_rows(
@@ -40,27 +39,89 @@ def prepare_rows(
 
 
 def _launch(task: RowTask, operands: tuple[Operand, ...], sizes: Mapping[str, int]) -> Launch:
-    program, cut = task.program, task.program.cut
-    rows, team = cut.before * cut.behind, team_of(cut)
-    threads = THREADS if team == 1 else team
-    form = Form(RowForm.of(task, operands), team, threads)
-    plane = cut.size // max(cut.outer, 1)
-    slots: list[Word] = [task.slots[one.name] for one in operands]
-    words = (rows, cut.along, max(1, cut.behind), cut.outer, plane, 0, *slots)
-    kernel = GridKernel(form.words, lambda lines: Rows(lines, form).write(), team if team > 1 else 0)
-    code = own_code(str(form), kernel)
-    blocks = rows if team > 1 else blocks_for(rows, threads)
-    block = (*words, *form.rows.tail(program, sizes))
-    status = Status(STATUS, program.complaint) if program.wrong else None
-    return GridLaunch(code, block, blocks, threads, task.kept_bytes, status)
+    form = RowForm.of(task, operands)
+    cut = _turned(task, operands)
+    deal = deal_of(cut, loads_of(operands), LIMITS)
+    parts = parts_of(cut, deal, LIMITS)
+    made = Making(task, form, cut, sizes)
+    return made.launch(deal, "whole") if parts == 1 else LaunchChain(tuple(made.in_parts(deal, parts)))
 
 
-def team_of(cut: Cut) -> int:
-    """Return how many threads work on a row, a power of two."""
-    elements = cut.along * cut.outer
-    if elements < SHORT or (cut.behind > 1 and cut.before * cut.behind >= MANY_ROWS):
-        return 1
-    return min(THREADS, 1 << (elements - 1).bit_length() - 1)
+def loads_of(operands: Sequence[Operand]) -> int:
+    """Return how many numbers are loaded for each element."""
+    read = [one for one in operands if not one.written and one.lies in ("each", "along", "repeated", "pairs")]
+    return sum(max(1, len(one.parts)) for one in read)
+
+
+def _turned(task: RowTask, operands: Sequence[Operand]) -> Cut:
+    """Return the cut of a program; rows of one element, O times, lie side by side."""
+    cut = task.program.cut
+    alone = cut.along == cut.behind == 1 < cut.outer
+    if not alone or "index" in task.read or any(one.lies in ("along", "repeated", "picked") for one in operands):
+        return cut
+    return Cut(1, cut.outer, cut.before)
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """Makes the launches of a program whose rows lie as `cut` says, over operands of so many elements each."""
+
+    task: RowTask
+    form: RowForm
+    cut: Cut
+    sizes: Mapping[str, int]
+    parts: int = 1
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return self.cut.before * self.cut.behind
+
+    def launch(self, deal: Deal, share: Share, stage: int = 0, cut: Cut | None = None) -> GridLaunch:
+        """Return the launch of a share of the program; `cut` where what is gone over lies otherwise."""
+        over, program = self.cut if cut is None else cut, self.task.program
+        small = max(over.size, self.cut.size, self.rows) < SMALL
+        form = Form(self.form, deal, over.outer != 1, small, share, stage)
+        blocks, plane = deal.blocks(over), over.before * over.along * over.behind
+        chunk = -(-over.along * over.outer // (self.parts * deal.team * deal.each)) * deal.team * deal.each
+        extents = (over.along, max(1, over.behind), over.outer, plane)
+        first, whole = self.task.kept_bytes, share == "whole"
+        addresses = (0, 0) if whole or not self.form.stages else (Scratch(first), Scratch(first + self._partials_bytes))
+        elements = self.cut.along * self.cut.outer
+        words: list[Word] = [over.before * deal.tiles(over), max(1, deal.tiles(over)), max(1, blocks), *extents, chunk]
+        words += [elements, self.rows, self.parts, *addresses, 0]
+        words += [self.task.slots[one.name] for one in form.rows.operands]
+        limits, doubles = LIMITS, form.shared_doubles(LIMITS)
+        most = deal.threads if deal.threads > limits.block else 0
+        kernel = GridKernel(form.words, lambda lines: Rows(lines, form, limits).write(), doubles, most)
+        scratch = first + (0 if whole else self._partials_bytes + self._totals_bytes)
+        tells = program.wrong and share in ("whole", "join", "numbers")
+        status = Status(STATUS, program.complaint) if tells else None
+        grid = blocks * self.parts if deal.parts else blocks
+        block = (*words, *form.rows.tail(program, self.sizes))
+        return GridLaunch(own_code(str(form), kernel), block, grid, deal.threads, scratch, status)
+
+    @property
+    def _partials_bytes(self) -> int:
+        return 8 * self.parts * self.rows * max(map(len, self.form.stages), default=0)
+
+    @property
+    def _totals_bytes(self) -> int:
+        return 8 * self.rows * sum(map(len, self.form.stages))
+
+    def in_parts(self, deal: Deal, parts: int) -> Iterator[GridLaunch]:
+        """Yield the launches of a program each of whose rows has several blocks."""
+        made, several = replace(self, parts=parts), replace(deal, parts=True)
+        over = Cut(1, parts, self.rows)
+        joining = replace(deal_of(over, 2 * max(map(len, self.form.stages), default=0), LIMITS), parts=False)
+        for stage in range(len(self.form.stages)):
+            yield made.launch(several, "parts", stage)
+            yield made.launch(joining, "join", stage, over)
+        if writes_elements(self.form):
+            yield made.launch(several, "elements")
+        if (writes_elements(self.form) or not self.form.stages) and (self.form.written("row") or self.form.wrong):
+            single = Cut(self.rows, 1)
+            yield made.launch(deal_of(single, 1, LIMITS), "numbers", 0, single)
 
 
 def register_rows(schema: OpSchema) -> None:

@@ -1,0 +1,312 @@
+"""How the threads of a GPU share rows, and what those of one row do together.
+
+Letters as in `operator.row_program`: B x D x K, O times. Of each of the B * K rows a team of T threads takes the O * D
+elements in turn: member m has m, m + T, m + 2 T .... Rows that lie side by side belong to threads side by side, so what
+a warp asks for lies together. A block has several teams where these are small; a row that is long has several blocks
+where there are few of them, each of which takes a part.
+
+How threads are dealt out follows from the shape alone, so the result is the same on any device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.loop import carry_loop
+from tazza.codegen.nvptx import WARP, barrier, exchange, place, shared, warp_barrier
+from tazza.codegen.rows import element
+from tazza.operator.row_program import Cut
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What decides how threads are dealt out.
+
+    Attributes:
+        warp: threads that exchange numbers.
+        block: threads of a block, where nothing speaks for more, and the most that there can be.
+        most: the most that there can be.
+        held: elements that a thread keeps in registers.
+        apart: elements that a thread loads before it computes with them, where it does not keep them.
+        busy: threads that fill a device.
+        long: so many elements for each thread are worth several blocks.
+    """
+
+    warp: int = WARP
+    block: int = 256
+    most: int = 1024
+    held: int = 32
+    apart: int = 8
+    busy: int = 1 << 16
+    long: int = 64
+
+
+SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+"""Of turns: kernels differ in these, and not in each length of a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deal:
+    """How rows are dealt out to threads.
+
+    Attributes:
+        team: T, a power of two.
+        side: rows side by side that a block has, a power of two; 1 where K is 1.
+        groups: of so many rows in a block, more than 1 only where each is within a warp.
+        each: elements of a thread in one turn.
+        sure: those of them that are there in every row, where one turn is all.
+        kept: whether one turn is all, so that what was loaded once is kept.
+        parts: whether each row has several blocks.
+    """
+
+    team: int
+    side: int
+    groups: int
+    each: int
+    sure: int = 0
+    kept: bool = False
+    parts: bool = False
+
+    @property
+    def threads(self) -> int:
+        """Of a block."""
+        return self.team * self.side * self.groups
+
+    def blocks(self, cut: Cut) -> int:
+        """Return how many there are for each part of all rows."""
+        return -(-cut.before * self.tiles(cut) // self.groups)
+
+    def tiles(self, cut: Cut) -> int:
+        """Return how many blocks go over rows that lie side by side."""
+        return -(-cut.behind // self.side)
+
+    def warps(self, limits: Limits) -> int:
+        """Return how many warps work on a row together; 0 where one or a part of it is enough."""
+        together = self.team * self.side
+        return together // limits.warp if together > limits.warp else 0
+
+
+def ceiling_power(n: int) -> int:
+    """Return the smallest power of two that is not smaller.
+
+    >>> ceiling_power(1), ceiling_power(5), ceiling_power(8)
+    (1, 8, 8)
+    """
+    return 1 << max(0, n - 1).bit_length()
+
+
+def deal_of(cut: Cut, loads: int, limits: Limits) -> Deal:
+    """Return how rows are dealt out of whose elements so many letters are read.
+
+    >>> deal_of(Cut(1 << 18, 1024), 1, Limits())
+    Deal(team=32, side=1, groups=8, each=32, sure=24, kept=True, parts=False)
+    >>> deal_of(Cut(1000, 10), 1, Limits())
+    Deal(team=2, side=1, groups=128, each=6, sure=4, kept=True, parts=False)
+    """
+    n, rows, loads = cut.along * cut.outer, max(1, cut.before * cut.behind), max(1, loads)
+    side = min(limits.warp, ceiling_power(cut.behind))
+    few = ceiling_power(n + 1) // 8  # so that each thread has four or more
+    team = ceiling_power(limits.busy // rows)  # or enough to fill the device
+    if side == 1:
+        team = max(team, limits.warp)
+    team = max(1, min(team, few, limits.most // side))
+    held = max(1, limits.held // loads)
+    if side == 1 and team * held < n <= limits.most * held:
+        team = max(2 * limits.warp, ceiling_power(-(-n // held)))
+    elif side == 1 and n > limits.most * held:
+        team = max(team, limits.block)
+    groups = max(1, limits.block // (team * side)) if team * side <= limits.warp else 1
+    turn = -(-n // team)
+    if 0 < turn <= held:
+        size = next(k for k, size in enumerate(SIZES) if size >= turn)
+        return Deal(team, side, groups, SIZES[size], SIZES[size - 1] if size else 0, True)
+    return Deal(team, side, groups, max(1, limits.apart // loads))
+
+
+def parts_of(cut: Cut, deal: Deal, limits: Limits) -> int:
+    """Return how many blocks are worth while for each row: 1 where a row is short, or rows fill the device."""
+    n, rows = cut.along * cut.outer, max(1, cut.before * cut.behind)
+    if deal.kept or n < limits.long * deal.team or rows * deal.team >= limits.busy:
+        return 1
+    return max(1, min(4 * limits.busy // (rows * deal.team), 2 * n // (limits.long * deal.team)))
+
+
+Element: TypeAlias = "tuple[int, str, str, str | None]"
+"""An element that a thread has in a turn: its number there, its place in a blob, that along the row, and whether it is
+one at all, where that is not sure: another is loaded in its place."""
+Turn: TypeAlias = "Callable[[Sequence[Element], Sequence[str]], Sequence[str]]"
+"""`carried = turn(elements, carried)`."""
+Join: TypeAlias = "Callable[[Lanes, str, str], str]"
+"""`join(lanes, a, b)` joins two numbers."""
+
+
+class Team:
+    """Writes what a thread does as a member of its team; `w` are the words of `WORDS`."""
+
+    WORDS = ("all", "tiles", "blocks", "along", "behind", "outer", "plane", "chunk")
+    """Rows of a block in all, tiles and blocks of a part; extents; the elements of an O, and those of a part."""
+
+    def __init__(self, lines: Lines, deal: Deal, limits: Limits, *, outer: bool, small: bool) -> None:
+        """Find the row and the member; `outer` where O is not 1, `small` where 32 bits count the elements."""
+        self.lines, self.deal, self.limits = lines, deal, limits
+        self.outer, self.small = outer, small
+        self.w = {name: lines.load_word("%block", k) for k, name in enumerate(self.WORDS)}
+        self.numbers = Lanes(lines, 1, 64)
+        self.elements = self.mul(self.w["outer"], self.w["along"]) if outer else self.w["along"]
+        self.thread, block = place(lines)
+        self.part, block = self.split(block, self.w["blocks"]) if deal.parts else ("0", block)
+        column = self.two("and", self.thread, deal.side - 1)
+        self.member = self.two("and", self.two("udiv", self.thread, deal.side), deal.team - 1)
+        group = self.two("udiv", self.thread, deal.side * deal.team)
+        self.inside: str | None = None
+        """Whether there is a row for this thread; where there is none it does the same with another."""
+        self.row = self._row(self.add(self.mul(block, deal.groups), group), column)
+
+    def _row(self, group: str, column: str) -> str:
+        if self.deal.groups > 1:
+            group = self._within(group, self.w["all"])
+        if self.deal.side == 1:
+            self.start = self.mul(group, self.w["along"])
+            return group
+        b, tile = self.split(group, self.w["tiles"])
+        k = self._within(self.add(self.mul(tile, self.deal.side), column), self.w["behind"])
+        self.start = self.add(self.mul(b, self.mul(self.w["along"], self.w["behind"])), k)
+        return self.add(self.mul(b, self.w["behind"]), k)
+
+    def _within(self, i: str, count: str) -> str:
+        there = self.lines.let(f"icmp slt i64 {i}, {count}")
+        self.inside = there if self.inside is None else self.lines.let(f"and i1 {self.inside}, {there}")
+        return self.lines.let(f"select i1 {there}, i64 {i}, i64 {self.two('sub', count, 1)}")
+
+    def leads(self) -> str:
+        """Return whether this thread writes what there is one of for a row."""
+        lines = self.lines
+        first = lines.let(f"icmp eq i64 {self.member}, 0")
+        if self.deal.parts:
+            first = lines.let(f"and i1 {first}, {lines.let(f'icmp eq i64 {self.part}, 0')}")
+        return first if self.inside is None else lines.let(f"and i1 {first}, {self.inside}")
+
+    # -- whole numbers -------------------------------------------------------------------------------------------------
+
+    def two(self, name: str, a: str, b: str | int) -> str:
+        """Return an instruction on two int64."""
+        return self.lines.let(f"{name} i64 {a}, {b}")
+
+    def add(self, a: str, b: str | int) -> str:
+        """A + b."""
+        return self.two("add", a, b)
+
+    def mul(self, a: str, b: str | int) -> str:
+        """A * b."""
+        return self.two("mul", a, b)
+
+    def split(self, i: str, extent: str) -> tuple[str, str]:
+        """Return i // extent and i % extent, in 32 bits where that is enough: what has 64 is a loop on a GPU."""
+        if not self.small:
+            return self.two("udiv", i, extent), self.two("urem", i, extent)
+        lines = self.lines
+        a, b = (lines.let(f"trunc i64 {one} to i32") for one in (i, extent))
+        whole, rest = (lines.let(f"{name} i32 {a}, {b}") for name in ("udiv", "urem"))
+        return lines.let(f"zext i32 {whole} to i64"), lines.let(f"zext i32 {rest} to i64")
+
+    # -- elements ------------------------------------------------------------------------------------------------------
+
+    def sweep(self, starts: Sequence[str], turn: Turn) -> list[str]:
+        """Return what a turn makes of numbers in float64, turn by turn over the elements of this thread."""
+        if self.deal.kept:
+            return list(turn([self._kept(c) for c in range(self.deal.each)], starts))
+        team, each, lines = self.deal.team, self.deal.each, self.lines
+        begin, end = "0", self.elements
+        if self.deal.parts:
+            begin = self.mul(self.part, self.w["chunk"])
+            end = self.add(begin, self.w["chunk"])
+            lines.declare("i64 @llvm.smin.i64(i64, i64)")
+            begin, end = (lines.let(f"call i64 @llvm.smin.i64(i64 {one}, i64 {self.elements})") for one in (begin, end))
+        whole = self.two("udiv", self.two("sub", end, begin), team * each)
+
+        def several(k: str, carried: Sequence[str]) -> Sequence[str]:
+            first = self.add(self.add(begin, self.mul(k, team * each)), self.member)
+            return turn([self._element(c, self.add(first, c * team)) for c in range(each)], carried)
+
+        carried = carry_loop(self.numbers, "0", whole, starts, several)
+        if each == 1 and team == 1:
+            return carried
+        first = self.add(self.add(begin, self.mul(whole, team * each)), self.member)
+        left = self.two("sdiv", self.two("sub", self.add(end, team - 1), first), team)
+
+        def one(k: str, carried: Sequence[str]) -> Sequence[str]:
+            return turn([self._element(0, self.add(first, self.mul(k, team)))], carried)
+
+        return carry_loop(self.numbers, "0", left, carried, one)
+
+    def _kept(self, c: int) -> Element:
+        e = self.add(self.member, c * self.deal.team)
+        if c < self.deal.sure:
+            return self._element(c, e)
+        there = self.lines.let(f"icmp slt i64 {e}, {self.elements}")
+        last = self.two("sub", self.elements, 1)
+        return self._element(c, self.lines.let(f"select i1 {there}, i64 {e}, i64 {last}"), there)
+
+    def _element(self, c: int, e: str, there: str | None = None) -> Element:
+        if not self.outer:
+            step = e if self.deal.side == 1 else self.mul(e, self.w["behind"])
+            return c, self.add(self.start, step), e, there
+        o, r = self.split(e, self.w["along"])
+        step = r if self.deal.side == 1 else self.mul(r, self.w["behind"])
+        return c, self.add(self.add(self.start, self.mul(o, self.w["plane"])), step), r, there
+
+    # -- together ------------------------------------------------------------------------------------------------------
+
+    def meet(self) -> None:
+        """Let all threads of the team come here."""
+        if self.deal.warps(self.limits):
+            barrier(self.lines)
+        elif self.deal.team > 1:
+            warp_barrier(self.lines)
+
+    def joined(self, first: int, values: Sequence[str], joins: Sequence[Join]) -> list[str]:
+        """Return float64 numbers of all members joined, for all of them; `first` is how many were joined before."""
+        found = [self._over_warp(value, join) for value, join in zip(values, joins, strict=True)]
+        warps, lines = self.deal.warps(self.limits), self.lines
+        if not warps:
+            return found
+        S, side = shared(lines), self.deal.side
+        warp, column = self.two("udiv", self.thread, self.limits.warp), self.two("and", self.thread, side - 1)
+        for k, value in enumerate(found):  # lanes of one column have the same
+            at = self.add(self.add(self.mul(warp, side), column), (first + k) * warps * side)
+            lines.do(f"store {self.numbers.type} {value}, ptr {element(lines, S, at, 'double')}, align 8")
+        barrier(lines)
+
+        def part(w: str, k: int) -> str:
+            return self._shared(S, self.add(self.add(self.mul(w, side), column), (first + k) * warps * side))
+
+        def turn(w: str, carried: Sequence[str]) -> Sequence[str]:
+            return [
+                join(self.numbers, one, part(w, k)) for k, (one, join) in enumerate(zip(carried, joins, strict=True))
+            ]
+
+        return carry_loop(self.numbers, "1", str(warps), [part("0", k) for k in range(len(joins))], turn)
+
+    def _shared(self, S: str, i: str) -> str:
+        at = element(self.lines, S, i, "double")
+        return self.lines.let(f"load {self.numbers.type}, ptr {at}, align 8")
+
+    def _over_warp(self, value: str, join: Join) -> str:
+        """Return the number joined over the members within a warp, which all of them get."""
+        distance, end = self.deal.side, min(self.limits.warp, self.deal.side * self.deal.team)
+        while distance < end:
+            value = join(self.numbers, value, self._other(value, distance))
+            distance *= 2
+        return value
+
+    def _other(self, value: str, distance: int) -> str:
+        """Return the float64 of another thread."""
+        lines = self.lines
+        halves = lines.let(f"bitcast {self.numbers.type} {value} to <2 x i32>")
+        for k in range(2):
+            half = exchange(lines, lines.let(f"extractelement <2 x i32> {halves}, i32 {k}"), distance)
+            halves = lines.let(f"insertelement <2 x i32> {halves}, i32 {half}, i32 {k}")
+        return lines.let(f"bitcast <2 x i32> {halves} to {self.numbers.type}")
