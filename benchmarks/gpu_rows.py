@@ -1,4 +1,4 @@
-"""Programs of rows and updates of rows on a CUDA device, over many lengths, beside PyTorch's: python -m benchmarks.gpu_rows.
+"""Programs of rows on a CUDA device, over many lengths, beside PyTorch's: python -m benchmarks.gpu_rows.
 
 As `benchmarks.gpu`; what there is to read and write decides. Every blob has 2^26 elements, or as many as fit.
 """
