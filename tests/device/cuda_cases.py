@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 import tests.ops
 from tazza.engines.cuda import rows
+from tazza.engines.cuda.sparse import division
 from tazza.engines.cuda.team import Limits
 from tazza.errors import UnknownOperatorError, UnsupportedError
 from tazza.operator.kernel import kernel_for
@@ -39,6 +40,7 @@ def some_device() -> Generator[None]:
         yield
         return
     patch = pytest.MonkeyPatch()
+    patch.setattr(division, "TEAM", 8)
     patch.setattr(rows, "LIMITS", Limits(warp=4, block=8, most=8, held=8, apart=4, busy=32, long=8))
     try:
         with fake_gpu():

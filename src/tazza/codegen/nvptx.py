@@ -126,6 +126,7 @@ def thread_text(text: str) -> str:
     """Return the same module for a CPU; each function is what one thread of a block does."""
     for known, asked in OUTSIDE.items():
         text = text.replace(f"@{known}(", f"@{asked}(")
+    text = text.replace(' syncscope("device")', "")
     text = re.sub(r"target triple = .*\n|byval\(.*?\) align 8 ", "", text.replace("ptx_kernel ", ""))
     # Between addresses of one space nothing is left to cast.
     return re.sub(r" addrspace\(\d\)", "", text).replace("addrspacecast", "bitcast")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
 from tazza.device import current_context, device_option
+from tazza.engines.cuda import occurrence
 from tazza.errors import NumericError
 from tazza.operator import run_op
 from tazza.proto import OperatorDef
@@ -31,6 +34,22 @@ def test_rows_are_updated_as_often_as_their_index_stands_there(type: str) -> Non
         assert not np.array_equal(expected, before), "something changed"
 
 
+@pytest.mark.parametrize("count", [5, 40, 3000])
+@pytest.mark.parametrize("bits", [32, 64])
+def test_many_indices_find_each_other_by_hashing(count: int, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever comes first: sums and updates in their order give the numbers of the CPU, to the last bit."""
+    monkeypatch.setattr(occurrence, "FEW", 4)
+    random = np.random.default_rng(count)
+    indices = np.minimum(random.zipf(1.5, count), 1999).astype(f"int{bits}")
+    rows, w = random.standard_normal((2000, 2), np.float32), np.ones(1, np.float32)
+    given = (rows, w, indices, random.standard_normal((count, 2), np.float32), w)
+    wanted = run_op("ScatterWeightedSum", *(one.copy() for one in given), engine="reference")
+    for order in (nullcontext(), backwards()):
+        with order:
+            found = run_op("ScatterWeightedSum", *map(there, given), device=device_option(DEVICE))
+        np.testing.assert_array_equal(found, wanted)
+
+
 @pytest.mark.parametrize("indices", [[], [2], [1, 1, 1]])
 def test_few_indices(indices: list[int]) -> None:
     rows = np.ones((5, 3), np.float32)
@@ -46,8 +65,9 @@ def there(values: object) -> Tensor:
     return to_place(Tensor.from_numpy(np.asarray(values)), DEVICE)
 
 
-@pytest.mark.parametrize("wrong", [-1, 5])
-def test_an_index_of_no_row_is_told(wrong: int) -> None:
+@pytest.mark.parametrize(("wrong", "few"), [(-1, 9), (5, 9), (5, 1)])
+def test_an_index_of_no_row_is_told(wrong: int, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(occurrence, "FEW", few)
     rows = np.zeros((5, 3), np.float32)
     given = (rows, rows, np.array([0, wrong], np.int32), np.ones((2, 3), np.float32), np.ones(1, np.float32))
     with pytest.raises(NumericError, match="indices that are those of no row"):

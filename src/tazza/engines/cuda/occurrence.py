@@ -1,21 +1,28 @@
 """Which indices stand somewhere for the first time, and where each stands again: for sums and updates in their order.
 
 Rows are written by the thread of the first occurrence of their index, for all occurrences in turn: no row is written by
-two threads, and numbers are those of the CPU. A thread for each of K indices compares it with all others, so that K^2
-numbers are read, from caches.
+two threads, and numbers are those of the CPU. Few indices are compared with each other, all with all. Of many each
+finds the place of its value in a table by hashing, and then sees those only that have the same place: where they stand
+in the list of that place hangs on who came first, what is found there does not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tazza.codegen.block import Scratch, Slot, Word
 from tazza.codegen.rows import when
 from tazza.engines.cuda.threads import Threads, Write, each_launch
-from tazza.operator import Launch
+from tazza.operator import Launch, LaunchChain
 
 COMPLAINT = "indices that are those of no row"
+FEW = 1024
+"""So many indices are compared with each other in one kernel, which takes less time than several."""
+FREE, SPREAD = -1, 0x9E3779B97F4A7C15 - (1 << 64)
+"""What stands in a place of the table that nobody took; and what spreads indices over it: 2^64 by the golden ratio.
+
+Source: Knuth, The Art of Computer Programming, volume 3, section 6.4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +45,40 @@ class Occurrences:
         return {"indices": Slot(self.letter), "indices_count": self.count, "next": again, "first": first}
 
     @property
+    def places_bits(self) -> int:
+        """The table has 2 to this many places, of which half at least stay free; there is none for few indices."""
+        return (2 * self.count - 1).bit_length() if self.count > FEW else 0
+
+    @property
     def scratch_bytes(self) -> int:
-        """What is before both arrays included."""
-        return self.behind + 16 * self.count
+        """What is before all arrays included."""
+        places = 3 << self.places_bits if self.places_bits else 0
+        return self.behind + 8 * (2 * self.count + (2 * self.count + 1 + places if places else 0))
 
     def launch(self) -> Launch:
-        """Return the launch that finds them."""
+        """Return the launches that find them."""
         words = {**self.words, "table": self.table}
-        name, scratch = f"occurrences {self.bits}", self.scratch_bytes
-        return each_launch(name, self.count, words, _find(self.bits), complaint=COMPLAINT, scratch_bytes=scratch)
+        if not self.places_bits:
+            return self._each("", self.count, words, _compare(self.bits), COMPLAINT)
+        at = self.behind + 16 * self.count
+        for name, count in (("place", self.count), ("list", self.count), ("listed", 1)):
+            words[name], at = Scratch(at), at + 8 * count
+        for name in ("value", "many", "start"):
+            words[name], at = Scratch(at), at + (8 << self.places_bits)
+        words["shift"] = 64 - self.places_bits
+        return LaunchChain(
+            (
+                self._each("cleared", 1 << self.places_bits, words, _clear),
+                self._each("placed", self.count, words, _place(self.bits), COMPLAINT),
+                self._each("begun", 1 << self.places_bits, words, _begin),
+                self._each("listed", self.count, words, _list),
+                self._each("ordered", self.count, words, _order),
+            )
+        )
+
+    def _each(self, name: str, count: int, words: Mapping[str, Word], write: Write, complaint: str = "") -> Launch:
+        told, scratch = f"occurrences {name} {self.bits}", self.scratch_bytes
+        return each_launch(told, count, words, write, complaint=complaint, scratch_bytes=scratch)
 
 
 def each_occurrence(t: Threads, k: str, body: Callable[[str], None]) -> None:
@@ -60,7 +92,7 @@ def each_occurrence(t: Threads, k: str, body: Callable[[str], None]) -> None:
     when(t.lines, first, lambda: t.follow(k, t.word("indices_count"), turn))
 
 
-def _find(bits: int) -> Write:
+def _compare(bits: int) -> Write:
     """Of index k: `next` is where it stands again, K where it does not; `first` is 1 where no other is before it."""
 
     def write(t: Threads, k: str) -> None:
@@ -85,3 +117,84 @@ def _find(bits: int) -> Write:
         t.put("next", k, again)
 
     return write
+
+
+# -- by hashing --------------------------------------------------------------------------------------------------------
+
+
+def _clear(t: Threads, p: str) -> None:
+    """Free place p, of which there are as many as threads."""
+    t.put("value", p, str(FREE))
+    t.put("many", p, "0")
+    when(t.lines, t.compare("eq", p, 0), lambda: t.put("listed", "0", "0"))
+
+
+def _place(bits: int) -> Write:
+    """Of index k: `place` is that of its value, -1 where it is no row; `many` counts who has the same."""
+
+    def write(t: Threads, k: str) -> None:
+        own = t.index("indices", k, bits)
+        good = t.below(own, t.word("table"))
+        t.report(t.lines.let(f"xor i1 {good}, true"))
+        t.put("place", k, "-1")
+        places = t.two("shl", "1", t.two("sub", "64", t.word("shift")))
+
+        def look(p: str) -> str:
+            """Take place p where it is free or has the value; else go on to the next one."""
+            found = t.claim("value", p, own, FREE)
+            taken = t.lines.let(f"or i1 {t.compare('eq', found, FREE)}, {t.compare('eq', found, own)}")
+
+            def take() -> None:
+                t.put("place", k, p)
+                t.add_to("many", p)
+
+            when(t.lines, taken, take)
+            following = t.two("and", t.add(p, 1), t.two("sub", places, 1))
+            return t.lines.let(f"select i1 {taken}, i64 {places}, i64 {following}")
+
+        when(t.lines, good, lambda: t.follow(t.two("lshr", t.mul(own, SPREAD), t.word("shift")), places, look))
+
+    return write
+
+
+def _begin(t: Threads, p: str) -> None:
+    """Of place p: `start` is where the list of its indices begins; `many` counts them anew behind this."""
+    many = t.index("many", p)
+
+    def take() -> None:
+        t.put("start", p, t.add_to("listed", "0", many))
+
+    when(t.lines, t.compare("sgt", many, 0), take)
+    t.put("many", p, "0")
+
+
+def _list(t: Threads, k: str) -> None:
+    """Put index k into the list of its place."""
+    p = t.index("place", k)
+
+    def put() -> None:
+        t.put("list", t.add(t.index("start", p), t.add_to("many", p)), k)
+
+    when(t.lines, t.compare("sge", p, 0), put)
+
+
+def _order(t: Threads, k: str) -> None:
+    """Of index k: `next` and `first` from the list of its place."""
+    p, count, lines = t.index("place", k), t.word("indices_count"), t.lines
+    t.put("next", k, count)
+    t.put("first", k, "0")
+
+    def look() -> None:
+        begin = t.index("start", p)
+
+        def one(i: str, found: Sequence[str]) -> list[str]:
+            j = t.index("list", i)
+            later = lines.let(f"and i1 {t.compare('sgt', j, k)}, {t.compare('slt', j, found[0])}")
+            earlier = lines.let(f"zext i1 {t.compare('slt', j, k)} to i64")
+            return [lines.let(f"select i1 {later}, i64 {j}, i64 {found[0]}"), t.two("or", found[1], earlier)]
+
+        again, before = t.carry(begin, t.add(begin, t.index("many", p)), [count, "0"], one)
+        t.put("next", k, again)
+        t.put("first", k, t.two("xor", before, 1))
+
+    when(lines, t.compare("sge", p, 0), look)

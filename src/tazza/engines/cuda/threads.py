@@ -20,6 +20,8 @@ from tazza.engines.cuda.launch import THREADS, GridLaunch, Held, Status, blocks_
 from tazza.tensor import DataType
 
 COUNT, STATUS = "count", "status"
+SCOPE = 'syncscope("device")'
+"""Who sees that an address is changed by one at a time: all threads of the device."""
 
 
 Turn: TypeAlias = "Callable[[str, Sequence[str]], Sequence[str]]"
@@ -157,6 +159,17 @@ class Threads:
     def put(self, name: str, i: str, value: str) -> None:
         """Write int64 number i of a blob."""
         self.lines.do(f"store i64 {value}, ptr {element(self.lines, self.pointer(name), i, 'i64')}")
+
+    def add_to(self, name: str, i: str, value: str | int = 1) -> str:
+        """Add to int64 number i of a blob, whoever else does so, and return what it was."""
+        at = element(self.lines, self.pointer(name), i, "i64")
+        return self.lines.let(f"atomicrmw add ptr {at}, i64 {value} {SCOPE} monotonic")
+
+    def claim(self, name: str, i: str, value: str, free: str | int) -> str:
+        """Write int64 number i of a blob where it is still `free`, and return what it was."""
+        at = element(self.lines, self.pointer(name), i, "i64")
+        pair = self.lines.let(f"cmpxchg ptr {at}, i64 {free}, i64 {value} {SCOPE} monotonic monotonic")
+        return self.lines.let(f"extractvalue {{ i64, i1 }} {pair}, 0")
 
     def move(self, source: tuple[str, str], target: tuple[str, str], nbytes: int) -> None:
         """Copy an element of so many bytes, from and to (blob, number)."""

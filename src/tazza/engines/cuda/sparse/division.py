@@ -20,8 +20,8 @@ from tazza.engines.cuda.threads import STATUS, Threads, each_launch
 from tazza.operator import Launch, LaunchChain
 from tazza.ops.sparse.segment import BY_LENGTHS, Division
 
-TEAM = 8
-"""Threads that add up lengths: these are few, and each of them is read twice."""
+TEAM = 256
+"""Threads that add up lengths, each a run of them, twice."""
 WRONG = "LENGTHS that do not add up to the number of rows"
 
 
