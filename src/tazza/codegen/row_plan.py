@@ -114,11 +114,17 @@ class RowPlan:
 
 
 def plan_rows(
-    op: OpView, specs: tuple[Sequence[Spec], Sequence[Spec]], rule: RowRule, make: Make
+    op: OpView,
+    specs: tuple[Sequence[Spec], Sequence[Spec]],
+    rule: RowRule,
+    make: Make,
+    *,
+    numbers: Collection[DataType] = (),
 ) -> RowPlan | Unsupported:
     """Return what an operator makes of its rows: one program, or several, one behind the other, as `rule` says.
 
-    `specs` are those of its inputs and outputs.
+    `specs` are those of its inputs and outputs; `numbers` the types, beside floating point, of which numbers of rows
+    can be written.
     """
     inputs, outputs = specs
     given = slots_of(op.schema, op.input_letters, outputs=False)
@@ -150,7 +156,7 @@ def plan_rows(
         written |= paired
         task = RowTask(program, _needed(expressions, wanted | ({program.wrong} - {""})), slots, kept_bytes)
         operands = task.operands(named, written)
-        reason = task.unsupported(operands, named)
+        reason = task.unsupported(operands, named, numbers)
         if reason is not None:
             return Unsupported(reason)
         makers.append(partial(make, task, operands, {one.name: named[one.name].size for one in operands}))
@@ -190,7 +196,9 @@ class RowTask:
             return "pairs"
         return "picked" if name in self.program.picks else self.program.lies.get(name, "each")
 
-    def unsupported(self, operands: Sequence[Operand], specs: Mapping[str, TensorSpec]) -> str | None:
+    def unsupported(
+        self, operands: Sequence[Operand], specs: Mapping[str, TensorSpec], numbers: Collection[DataType] = ()
+    ) -> str | None:
         """Return why it cannot be compiled, or None."""
         cut = self.program.cut
         sizes = {"each": cut.size, "pairs": 2 * cut.size, "row": cut.before * cut.behind, "along": cut.along, "one": 1}
@@ -199,7 +207,8 @@ class RowTask:
                 return f"{one.name} has {specs[one.name].size} elements, not {sizes[one.lies]}"
         if (cut.behind, cut.outer) != (1, 1) and any(one.lies in ("picked", "repeated") for one in operands):
             return "rows lie side by side, and share what is said of some of them"
-        strange = [one for one in operands if one.dtype not in (FLOATS if one.written else READ)]
+        written = {lies: FLOATS | {*numbers} if lies == "row" else FLOATS for lies in sizes}
+        strange = [one for one in operands if one.dtype not in (written[one.lies] if one.written else READ)]
         if strange:
             return f"it computes in float32, not {strange[0].name} of {strange[0].dtype.label}"
         absent = self.read - {

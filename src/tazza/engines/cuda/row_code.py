@@ -137,7 +137,12 @@ class Rows:
         """Write what there is one of for each row, and leave a 1 where a number is not 0."""
         lines, v = self.lines, self.numbers
         for operand in written:
-            store(v, operand.dtype, numbers[operand.name], self.at[operand.name], self.team.row, None)
+            number, pointer = numbers[operand.name], self.at[operand.name]
+            if operand.dtype is DataType.INT64:
+                whole = lines.let(f"fptosi {v.type} {number} to <1 x i64>")
+                lines.do(f"store <1 x i64> {whole}, ptr {element(lines, pointer, self.team.row, 'i64')}, align 8")
+            else:
+                store(v, operand.dtype, number, pointer, self.team.row, None)
         if self.rows.wrong:
             bad = v.compare("une", numbers[self.rows.wrong], v.constant(0.0))
             wrong = lines.let(f"extractelement <1 x i1> {bad}, i32 0")

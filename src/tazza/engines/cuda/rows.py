@@ -20,8 +20,11 @@ from tazza.errors import UnsupportedError
 from tazza.operator import KERNELS, Kernel, Launch, OpSchema, OpView, Spec, Unsupported, kernel_key, launcher
 from tazza.operator.kernel import LaunchChain
 from tazza.operator.row_program import AS_IT_LIES, ROW_RULES, Cut, RowRule
+from tazza.tensor import DataType
 
 LIMITS = Limits()
+WHOLE = frozenset({DataType.INT64})
+"""Types of whole numbers that there may be one of for each row."""
 
 
 def prepare_rows(
@@ -29,7 +32,7 @@ def prepare_rows(
 ) -> Launch | Unsupported:
     """Compile what an operator makes of its rows: one program, or several, one behind the other."""
     del context
-    plan = plan_rows(op, (inputs, outputs), ROW_RULES[op.type] if rule is None else rule, _launch)
+    plan = plan_rows(op, (inputs, outputs), ROW_RULES[op.type] if rule is None else rule, _launch, numbers=WHOLE)
     if isinstance(plan, Unsupported):
         return plan
     try:

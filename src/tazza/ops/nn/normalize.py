@@ -84,12 +84,13 @@ SMALL = {"small": "where(most > 1e15, 1e-25, 1)"}
 DIVISOR = {**SMALL, "length": "sqrt(squares) / small", "divisor": f"max(length, {SHORTEST})"}
 
 
-def _cut(op: OpView, X: TensorSpec) -> Cut | str:
+def vectors_cut(op: OpView, X: TensorSpec) -> Cut | str:
+    """Return the cut whose rows are the vectors that have a length."""
     return Cut.of(X.shape, [op.axis % len(X.shape)])
 
 
 def _normalized(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
-    found = _cut(op, specs["X"])
+    found = vectors_cut(op, specs["X"])
     return found if isinstance(found, str) else RowProgram(found, SQUARES, DIVISOR, {"Y": "X / divisor"})
 
 
@@ -165,7 +166,7 @@ def _length(X: Array, axis: int) -> Array:
 
 
 def _normalized_l1(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
-    found = _cut(op, specs["X"])
+    found = vectors_cut(op, specs["X"])
     if isinstance(found, str):
         return found
     totals = {**MOST, "sizes": Total("sum", "abs(X) * small")}
