@@ -77,6 +77,11 @@ def sine_cosine(v: Lanes, x: str) -> tuple[str, str]:
     first = v.intrinsic("fma", n, high, x)
     r = v.intrinsic("fma", n, middle, first)
     t = v.fma(n, low, v.intrinsic("fma", n, middle, v.sub(first, r)))
+    return of_rest(v, r, t, v.bits_of(shifted))
+
+
+def of_rest(v: Lanes, r: str, t: str, turns: str) -> tuple[str, str]:
+    """Sine and cosine of r + t, so many quarter turns on, of which the lowest bits count."""
     square = v.mul(r, r)
     sine = v.add(r, v.fma(v.mul(r, square), v.polynomial(square, SIN), t))
     half = v.mul(square, v.constant(0.5))
@@ -84,7 +89,6 @@ def sine_cosine(v: Lanes, x: str) -> tuple[str, str]:
     lost = v.sub(v.sub(v.constant(1.0), near), half)
     rest = v.fma(v.mul(square, square), v.polynomial(square, COS), v.fma(v.neg(r), t, lost))
     cosine = v.add(near, rest)
-    turns = v.bits_of(shifted)
     odd = v.lines.let(f"trunc {v.integer} {turns} to {v.mask}")
     return (
         _signed(v, v.select(odd, cosine, sine), turns),

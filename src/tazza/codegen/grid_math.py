@@ -1,6 +1,6 @@
 """Functions of libm for kernels of a GPU, which has none: in float64, of additions, products and quotients.
 
-Largest errors: exp and log 1 ulp of float64; powf is rounded from these once, so it is right to 0.51 ulp of float32.
+Largest errors: exp, log, sin and cos 1 ulp of float64, log1p and tan 2; powf is rounded from these once, so it is right to 0.51 ulp of float32.
 
 Source: Muller, Elementary Functions, 3rd edition, chapters 4 (series) and 11 (range reduction after Cody and Waite).
 """
@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterable
 
+from tazza.codegen import large_angle
 from tazza.codegen.emit import Lanes, Lines
 from tazza.errors import UnsupportedError
 
@@ -76,10 +77,23 @@ def _power(v: Lanes, x: str, y: str) -> str:
     return v.select(unit, one, value)
 
 
+def _log1p(v: Lanes, x: str) -> str:
+    """log(u) x / (u - 1), where u is 1 + x as it is rounded: the quotient makes good what that lost."""
+    one = v.constant(1.0)
+    u = v.add(x, one)
+    value = v.mul(_log(v, u), v.div(x, v.sub(u, one)))
+    kept = v.lines.let(f"or {v.mask} {v.compare('oeq', u, one)}, {v.compare('oeq', x, v.constant(math.inf))}")
+    return v.select(kept, x, value)
+
+
 FUNCTIONS: dict[str, tuple[int, Callable[..., str]]] = {
     "exp": (1, _exp),
     "log": (1, _log),
     "pow": (2, _power),
+    "log1p": (1, _log1p),
+    "sin": (1, large_angle.sine),
+    "cos": (1, large_angle.cosine),
+    "tan": (1, large_angle.tangent),
 }
 """Name in libm, for float64: how many operands, and how it is written. With an f behind it, the one for float32."""
 
@@ -119,6 +133,8 @@ def defined(declared: Iterable[str]) -> list[str]:
             found.append(body)
         else:
             raise UnsupportedError(f"{name} is not written for a GPU")
+    if any(f"@{large_angle.TABLE}" in body for body in found):
+        found.insert(0, large_angle.table())
     return [*sorted(known), *found]
 
 
