@@ -1,6 +1,7 @@
 """Functions of libm for kernels of a GPU, which has none: in float64, of additions, products and quotients.
 
-Largest errors: exp, log, sin and cos 1 ulp of float64, log1p and tan 2; powf is rounded from these once, so it is right to 0.51 ulp of float32.
+Largest errors: exp, log, sin and cos 1 ulp of float64, log1p and tan 2; powf is rounded from these once, so it is right
+to 0.51 ulp of float32.
 
 Source: Muller, Elementary Functions, 3rd edition, chapters 4 (series) and 11 (range reduction after Cody and Waite).
 """

@@ -1,14 +1,15 @@
 """Sine, cosine and tangent of float64 numbers of any size, for kernels of a GPU: within 1 ulp, the tangent within 2.
 
 x = M * 2^E with a whole M. Of the product of x and 2 / pi a whole multiple of four does not count, so 192 bits of
-2 / pi are enough, from where their product with M and 2^E begins to be smaller than four. The product of these is whole,
-in three words; its upper two bits are quarter turns, and what follows is what is left of x, in quarter turns.
+2 / pi are enough, from where their product with M and 2^E begins to be smaller than four. The product of these is
+whole, in three words; its upper two bits are quarter turns, and what follows is what is left of x, in quarter turns.
 
 Source: Payne, Hanek 1983, Radian reduction for trigonometric functions.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 
 from tazza.codegen.double import HALF_PI, of_rest, sine_cosine
@@ -67,7 +68,7 @@ def _window(lines: Lines, place: str) -> list[str]:
         found.append(lines.let(f"load i64, ptr {at}"))
     return [
         lines.let(f"call i64 @llvm.fshl.i64(i64 {one}, i64 {behind}, i64 {shift})")
-        for one, behind in zip(found, found[1:], strict=False)
+        for one, behind in itertools.pairwise(found)
     ]
 
 
