@@ -59,7 +59,7 @@ from tazza.runtime.fork import PROCESS
 from tazza.runtime.native import call_native
 from tazza.tensor import ROW_MAJOR, Allocation, DataType, Layout, Opaque, Tensor, TensorSpec
 from tazza.tensor.offer import Offer, Unsupported
-from tazza.tensor.place import CPU_KIND, PLACE_KINDS
+from tazza.tensor.place import CPU_KIND, PLACE_KINDS, Place
 
 if TYPE_CHECKING:
     from tazza.operator.operator import Operator
@@ -165,7 +165,7 @@ class Operands:
 
     def sized_by_kernel(self, letter: str, dtype: DataType) -> DynamicOutput:
         """Return the output of a letter whose size depends on data: each call allocates it before it writes."""
-        return DynamicOutput(self[letter], dtype)
+        return DynamicOutput(self[letter], dtype, self.context.place)
 
     def arrays(self, letter: str) -> Any:
         """Return what an array kernel gets for a letter: an array, None, a Blob without tensor, or a tuple of these."""
@@ -240,7 +240,7 @@ class SizedLaunch:
         def call() -> None:
             sizes = self.sizes(operands)
             for letter, output in outputs.items():
-                output.allocate(sizes[letter])
+                output.resize(sizes[letter])
             addresses = [output.tensor.address for output in outputs.values()]
             if not bound or bound[0][:2] != (sizes, addresses):
                 bound[:] = [(sizes, addresses, self.launch(sizes).bind(operands))]
@@ -351,15 +351,20 @@ def kernel_for(type: str, device: str, engine: str) -> Kernel | None:
 class DynamicOutput:
     """An output whose size depends on data: the kernel calls `allocate` before it writes."""
 
-    def __init__(self, tensor: Tensor, dtype: DataType) -> None:
-        """Wrap the output tensor; `dtype` is what inference says."""
+    def __init__(self, tensor: Tensor, dtype: DataType, place: Place | None = None) -> None:
+        """Wrap the output tensor; `dtype` is what inference says, `place` where it will lie, else where it is."""
         self.tensor = tensor
         self.dtype = dtype
+        self.place = tensor.place if place is None else place
 
     def allocate(self, dims: Sequence[int], dtype: DataType | None = None) -> Array:
         """Give the output its size, and return the array to write."""
-        self.tensor.resize(tuple(dims), self.dtype if dtype is None else dtype)
+        self.resize(dims, dtype)
         return self.tensor.array
+
+    def resize(self, dims: Sequence[int], dtype: DataType | None = None) -> None:
+        """Give the output its size, wherever it lies."""
+        self.tensor.resize_to(TensorSpec(tuple(dims), self.dtype if dtype is None else dtype, self.place))
 
 
 @dataclass(frozen=True, slots=True)

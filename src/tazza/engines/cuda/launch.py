@@ -16,7 +16,7 @@ from tazza.device.cuda.module import Arguments, launch, loaded
 from tazza.engines.cuda import SOURCES
 from tazza.errors import NumericError, TazzaError
 from tazza.operator import Call, Operands
-from tazza.tensor import PinnedPlace, allocator_of
+from tazza.tensor import PinnedPlace, Tensor, allocator_of
 
 THREADS = 256
 """Threads of a block, where nothing speaks for another number."""
@@ -43,6 +43,16 @@ class Held:
     """A word that is the number of a blob of the host, as it is when the kernel is launched: no device reads there."""
 
     read: Slot
+
+
+def fetched(operands: Operands, letter: str) -> npt.NDArray[Any]:
+    """Return a copy of a blob on the host, and wait for it: where the data say how much there is."""
+    tensor = operands[letter]
+    found = Tensor(tensor.shape, tensor.dtype, PinnedPlace())
+    if tensor.size:
+        operands.context.copy(tensor, found)
+        operands.context.wait()
+    return found.numpy()
 
 
 @dataclass(frozen=True, slots=True)

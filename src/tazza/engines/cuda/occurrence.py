@@ -37,6 +37,7 @@ class Occurrences:
     bits: int
     behind: int = 0
     letter: str = "indices"
+    complaint: str = COMPLAINT
 
     @property
     def words(self) -> dict[str, Word]:
@@ -59,7 +60,7 @@ class Occurrences:
         """Return the launches that find them."""
         words = {**self.words, "table": self.table}
         if not self.places_bits:
-            return self._each("", self.count, words, _compare(self.bits), COMPLAINT)
+            return self._each("", self.count, words, _compare(self.bits), self.complaint)
         at = self.behind + 16 * self.count
         for name, count in (("place", self.count), ("list", self.count), ("listed", 1)):
             words[name], at = Scratch(at), at + 8 * count
@@ -69,7 +70,7 @@ class Occurrences:
         return LaunchChain(
             (
                 self._each("cleared", 1 << self.places_bits, words, _clear),
-                self._each("placed", self.count, words, _place(self.bits), COMPLAINT),
+                self._each("placed", self.count, words, _place(self.bits), self.complaint),
                 self._each("begun", 1 << self.places_bits, words, _begin),
                 self._each("listed", self.count, words, _list),
                 self._each("ordered", self.count, words, _order),

@@ -27,6 +27,9 @@ SCOPE = 'syncscope("device")'
 Turn: TypeAlias = "Callable[[str, Sequence[str]], Sequence[str]]"
 """`values = turn(i, values)` writes one turn of a loop."""
 
+Follow: TypeAlias = "Callable[[str, str], tuple[str, str]]"
+"""`i, value = body(i, value)` writes one turn of a loop, and says which one follows."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
@@ -101,21 +104,29 @@ class Threads:
         """Return what `values = body(i, values)` makes of int64 for i from begin to end."""
         return carry_loop(_Whole(self.lines), begin, end, starts, body)
 
-    def follow(self, first: str, behind: str, body: Callable[[str], str]) -> None:
-        """Run `i = body(i)` from `first` on, as long as i is below `behind`."""
+    def gather(self, first: str, behind: str, kind: str, start: str, body: Follow) -> str:
+        """Return what `i, value = body(i, value)` makes of a value, from `first` on, as long as i is below `behind`."""
         lines = self.lines
         test, inside, done = lines.fresh("test"), lines.fresh("body"), lines.fresh("done")
-        before, i = lines.block, f"%{lines.fresh('i')}"
+        before, i, value = lines.block, f"%{lines.fresh('i')}", f"%{lines.fresh('value')}"
         lines.do(f"br label %{test}")
         lines.label(test)
         entry = len(lines.lines)
         lines.do(f"br i1 {self.compare('slt', i, behind)}, label %{inside}, label %{done}")
         lines.label(inside)
-        following = body(i)
+        following, new = body(i, value)
         last = lines.block
         lines.do(f"br label %{test}")
-        lines.lines.insert(entry, f"  {i} = phi i64 [ {first}, %{before} ], [ {following}, %{last} ]")
+        lines.lines[entry:entry] = [
+            f"  {i} = phi i64 [ {first}, %{before} ], [ {following}, %{last} ]",
+            f"  {value} = phi {kind} [ {start}, %{before} ], [ {new}, %{last} ]",
+        ]
         lines.label(done)
+        return value
+
+    def follow(self, first: str, behind: str, body: Callable[[str], str]) -> None:
+        """Run `i = body(i)` from `first` on, as long as i is below `behind`."""
+        self.gather(first, behind, "i64", "0", lambda i, value: (body(i), value))
 
     def where(self, good: str, value: Callable[[], str], otherwise: str, kind: str) -> str:
         """Return a value that is made where a condition holds, and something else elsewhere; both are of one type."""

@@ -37,3 +37,23 @@ def test_lengths_of_other_rows_are_told(lengths: list[int]) -> None:
     stream = current_context(DEVICE).stream
     assert stream is not None
     stream.recover()
+
+
+@pytest.mark.parametrize(
+    ("type", "ids", "complaint"),
+    [
+        ("SortedSegmentSumGradient", [0, 2, 2], "not sorted"),
+        ("SortedSegmentSumGradient", [1, 1, 2], "not sorted"),
+        ("SortedSegmentSumGradient", [0, 1, 1], "other segments than there are"),
+        ("UnsortedSegmentSumGradient", [0, 3, 1], "those of no segment"),
+        ("UnsortedSegmentSumGradient", [0, -1, 1], "those of no segment"),
+    ],
+)
+def test_ids_of_other_segments_are_told(type: str, ids: list[int], complaint: str) -> None:
+    given = (np.ones((3, 2), np.float32), np.array(ids, np.int32))
+    inputs = [to_place(Tensor.from_numpy(one), DEVICE) for one in given]
+    with pytest.raises(NumericError, match=complaint):
+        run_op(type, *inputs, device=device_option(DEVICE))
+    stream = current_context(DEVICE).stream
+    assert stream is not None
+    stream.recover()

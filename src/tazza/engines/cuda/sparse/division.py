@@ -1,9 +1,8 @@
 """Where segments of rows begin, as int64 in scratch memory: one block of threads finds it before anything else runs.
 
 `starts` gets M + 1 numbers. Of lengths each thread adds up a run, all meet, and each goes over its run once more from
-what those before it have together. What is wrong is left in the status, and no start then lies outside of [0, I], so
-that nothing is read elsewhere. Ids say how many segments there are: nobody knows that before a device is waited for, so
-they have no kernel here.
+what those before it have together. Of sorted ids each that is not that before it says where its segment begins. What is
+wrong is left in the status, and no start then lies outside of [0, I], so that nothing is read elsewhere.
 """
 
 from __future__ import annotations
@@ -18,11 +17,12 @@ from tazza.codegen.rows import element, when
 from tazza.engines.cuda.launch import GridLaunch, Status, own_code
 from tazza.engines.cuda.threads import STATUS, Threads, each_launch
 from tazza.operator import Launch, LaunchChain
-from tazza.ops.sparse.segment import BY_LENGTHS, Division
+from tazza.ops.sparse.segment import BY_LENGTHS, BY_SORTED_IDS, Division
 
 TEAM = 256
 """Threads that add up lengths, each a run of them, twice."""
 WRONG = "LENGTHS that do not add up to the number of rows"
+UNSORTED = "SEGMENT_IDS that are not sorted, or name other segments than there are"
 
 
 def starts_bytes(segments: int) -> int:
@@ -79,7 +79,39 @@ def _by_lengths(segments: int, rows: int, letter: str) -> Launch:
     return GridLaunch(code, (*words.values(),), 1, TEAM, starts_bytes(segments), Status(names.index(STATUS), WRONG))
 
 
-STARTS: Mapping[str, Callable[[int, int, str], Launch]] = {BY_LENGTHS.name: _by_lengths}
+def _by_sorted_ids(segments: int, rows: int, letter: str) -> Launch:
+    words: dict[str, Word] = {"segments": segments, "rows": rows, "by": Slot(letter), "starts": Scratch()}
+    scratch = starts_bytes(segments)
+
+    def clear(t: Threads, m: str) -> None:
+        """Let segment m begin behind all rows; all but one behind the last have some."""
+        t.put("starts", m, t.word("rows"))
+        rest = t.compare("slt", m, t.word("segments"))
+        t.report(t.lines.let(f"and i1 {rest}, {t.compare('eq', t.word('rows'), 0)}"))
+
+    def write(t: Threads, i: str) -> None:
+        own, lines, last = t.index("by", i, 32), t.lines, t.two("sub", t.word("segments"), 1)
+        before = t.where(t.compare("sgt", i, 0), lambda: t.index("by", t.two("sub", i, 1), 32), "-1", "i64")
+        step = t.two("sub", own, before)
+        good = lines.let(f"and i1 {t.below(step, 2)}, {t.below(own, t.word('segments'))}")
+        begins = lines.let(f"and i1 {good}, {t.compare('eq', step, 1)}")
+        when(lines, begins, lambda: t.put("starts", own, i))
+        ends = t.compare("eq", t.add(i, 1), t.word("rows"))
+        short = lines.let(f"and i1 {ends}, {t.compare('ne', own, last)}")
+        t.report(lines.let(f"or i1 {short}, {lines.let(f'xor i1 {good}, true')}"))
+
+    return LaunchChain(
+        (
+            each_launch("starts behind", segments + 1, words, clear, complaint=UNSORTED, scratch_bytes=scratch),
+            each_launch("starts of ids", rows, words, write, complaint=UNSORTED, scratch_bytes=scratch),
+        )
+    )
+
+
+STARTS: Mapping[str, Callable[[int, int, str], Launch]] = {
+    BY_LENGTHS.name: _by_lengths,
+    BY_SORTED_IDS.name: _by_sorted_ids,
+}
 """Division -> the launch that finds where its segments begin, of so many segments and rows."""
 
 

@@ -1,30 +1,37 @@
-"""Reductions of segments by lengths, and their gradients: a thread for each element of a segment's row.
+"""Reductions of segments, and their gradients: a thread for each element of a segment's row.
 
 What joins rows, and what a row gets of the gradient, are the formulas of the table of reducers. A thread takes the rows
 of its segment in their order; an index is looked at before anything is read with it. Scalars get their gradients from a
-thread for each segment.
+thread for each segment. How many segments ids name is asked of the device, and waited for, where no argument says it;
+those in any order are followed from the first row of their segment on.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from tazza.codegen.block import Scratch, Slot, Word, accepts_rows
 from tazza.codegen.loop import carry_loop, count_loop
+from tazza.codegen.rows import when
 from tazza.codegen.vector import Emission
 from tazza.device import Context
 from tazza.engines.cuda import KIND
-from tazza.engines.cuda.sparse.division import STARTS, starts_bytes, starts_launch
+from tazza.engines.cuda.launch import fetched
+from tazza.engines.cuda.occurrence import Occurrences
+from tazza.engines.cuda.sparse.division import starts_bytes, starts_launch
 from tazza.engines.cuda.threads import Threads, Write, each_launch
-from tazza.operator import Expression, Launch, LaunchChain, OpView, Spec, launcher
+from tazza.operator import Expression, Launch, LaunchChain, Operands, OpView, SizedLaunch, Spec, launcher
+from tazza.operator.kernel import Sizes
 from tazza.ops.sparse.reducer import Reducer
+from tazza.ops.sparse.segment import BY_IDS
 from tazza.ops.sparse.segment_reduction import Backward, Forward, segment_gradients, segment_reductions
 from tazza.tensor import DataType, TensorSpec
 
 COMPLAINT = "INDICES that are those of no row"
+STRANGE = "SEGMENT_IDS that are those of no segment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,14 +189,102 @@ def _letters(*names: str) -> dict[str, str]:
 
 def _forward(row: Forward, op: OpView, inputs: Sequence[Spec]) -> Launch:
     specs, division = _specs(op, inputs), row.kind.division
-    DATA, INDICES, M = specs["DATA"], specs.get("INDICES"), specs[division.letter].size
+    DATA, INDICES, by = specs["DATA"], specs.get("INDICES"), specs[division.letter]
     width, rows = math.prod(DATA.shape[1:]), DATA.shape[0] if INDICES is None else INDICES.size
-    s = Segments(M, width, rows, DATA.shape[0], _bits(INDICES), DATA.dtype)
-    read = _letters("Y", *({"DATA", "SCALARS", "INDICES"} & specs.keys()))
-    launch = s.launch(
-        f"segments {_told(row.reducer)}", M * width, dict(sorted(read.items())), _reduction(s, row.reducer)
+    read = dict(sorted(_letters("Y", *({"DATA", "SCALARS", "INDICES"} & specs.keys())).items()))
+
+    def launch(M: int) -> Launch:
+        s = Segments(M, width, rows, DATA.shape[0], _bits(INDICES), DATA.dtype)
+        if division is BY_IDS:
+            return _of_ids(s, row.reducer, read)
+        sums = s.launch(f"segments {_told(row.reducer)}", M * width, read, _reduction(s, row.reducer))
+        return LaunchChain((starts_launch(division, M, rows), sums))
+
+    if not division.counted:
+        return launch(by.size)
+
+    def sizes(operands: Operands) -> Sizes:
+        given = division is BY_IDS and op.num_segments >= 0
+        M = op.num_segments if given else division.count(op, fetched(operands, division.letter))
+        return {"Y": (M, *DATA.shape[1:])}
+
+    scratch = Occurrences(rows, 0, 32).scratch_bytes if division is BY_IDS else starts_bytes(rows)
+    return SizedLaunch(sizes, lambda found: launch(found["Y"][0]), {"Y": DataType.FLOAT}, scratch)
+
+
+def _of_ids(s: Segments, reducer: Reducer, read: Mapping[str, str]) -> Launch:
+    """Return the launches of segments whose rows stand anywhere: zeros, first occurrences of ids, then sums."""
+    ids = Occurrences(s.rows, s.count, 32, 0, BY_IDS.letter, STRANGE)
+
+    def clear(t: Threads, k: str) -> None:
+        t.store("Y", k, t.single.constant(0.0))
+
+    def write(t: Threads, k: str) -> None:
+        v = t.single
+        first, d = t.split(k, t.word("width"))
+        end = t.word("indices_count")
+
+        def counted(i: str, n: str) -> tuple[str, str]:
+            return t.index("next", i), t.add(n, 1)
+
+        def joined(i: str, y: str) -> tuple[str, str]:
+            values = {"y": y, "x": s.data(t, i, d)}
+            if reducer.weighted:
+                values["w"] = t.load("SCALARS", i)
+            return t.index("next", i), _written(t, reducer.join, values)
+
+        def segment() -> None:
+            y = t.gather(first, end, v.type, v.constant(reducer.start), joined)
+            n = t.gather(first, end, "i64", "0", counted)
+            values = {"y": y, "n": v.splat(t.lines.let(f"uitofp i64 {n} to float"))}
+            place = t.add(t.mul(t.index("indices", first, 32), t.word("width")), d)
+            t.store("Y", place, _written(t, reducer.finish, values))
+
+        when(t.lines, t.compare("ne", t.index("first", first), 0), segment)
+
+    words = {**ids.words, "width": max(1, s.width), "table": s.table}
+    words |= {own: Slot(letter) for own, letter in read.items()}
+    told = f"segments of ids {_told(reducer)} {s.bits} {s.dtype.label}"
+    complaint, scratch = COMPLAINT if s.bits else "", ids.scratch_bytes
+    zeros = each_launch("zeros of segments", s.count * s.width, {"Y": Slot("Y")}, clear)
+    sums = each_launch(told, s.rows * s.width, words, write, complaint=complaint, scratch_bytes=scratch)
+    return LaunchChain((zeros, ids.launch(), sums))
+
+
+def _from_ids(row: Backward, s: Segments, there: Collection[str]) -> Launch:
+    """Return the launches of what each row gets of its segment, where ids in any order say which one that is."""
+    reducer, scratch = row.reducer, 8 * s.count
+    letters = {**_letters(*sorted({"dX", *there})), "by": row.division.letter}
+    words = {"width": max(1, s.width), "segments": s.count, "many": Scratch()}
+    words |= {own: Slot(letter) for own, letter in letters.items()}
+
+    def count(t: Threads, i: str) -> None:
+        m = t.index("by", i, 32)
+        good = t.below(m, t.word("segments"))
+        when(t.lines, good, lambda: (t.add_to("many", m), None)[1])
+        t.report(t.lines.let(f"xor i1 {good}, true"))
+
+    def spread(t: Threads, k: str) -> None:
+        i, d = t.split(k, t.word("width"))
+        m = t.index("by", i, 32)
+
+        def row_of_segment() -> None:
+            n = t.single.splat(t.lines.let(f"uitofp i64 {t.index('many', m)} to float"))
+            values = {"n": n, "dy": t.load("dY", t.add(t.mul(m, t.word("width")), d))}
+            if reducer.weighted:
+                values["w"] = t.load("SCALARS", i)
+            t.store("dX", k, _written(t, reducer.back, values))
+
+        when(t.lines, t.below(m, t.word("segments")), row_of_segment)
+
+    told = f"of ids {_told(reducer)}"
+    return LaunchChain(
+        (
+            each_launch("no rows of ids", s.count, words, lambda t, m: t.put("many", m, "0"), scratch_bytes=scratch),
+            each_launch("rows of ids", s.rows, words, count, complaint=STRANGE, scratch_bytes=scratch),
+            each_launch(f"spread {told}", s.rows * s.width, words, spread, scratch_bytes=scratch),
+        )
     )
-    return LaunchChain((starts_launch(division, M, rows), launch))
 
 
 def _backward(row: Backward, op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
@@ -198,6 +293,8 @@ def _backward(row: Backward, op: OpView, inputs: Sequence[Spec], outputs: Sequen
     M, rows, table = dY.shape[0], dX.shape[0], specs["DATA"].shape[0] if row.gathered else 0
     s = Segments(M, math.prod(dY.shape[1:]), rows, table, _bits(specs["INDICES"]) if row.gathered else 0)
     there = {letter for letter in op.input_letters if letter not in row.shapes} - {row.division.letter}
+    if row.division is BY_IDS:
+        return _from_ids(row, s, there)
     read = _letters(*sorted({"dX", *there}))
     launches = [starts_launch(row.division, M, rows)]
     launches.append(s.launch(f"spread {_told(reducer)}", M * s.width, read, _spread(s, reducer)))
@@ -222,8 +319,7 @@ def _register_backward(type: str, row: Backward) -> None:
 
 
 for _type, _reduction_row in segment_reductions.rows.items():
-    if _reduction_row.kind.division.name in STARTS:
-        _register_forward(_type, _reduction_row)
+    _register_forward(_type, _reduction_row)
 for _type, _gradient_row in segment_gradients.rows.items():
-    if _gradient_row.division.name in STARTS and _gradient_row.told:
+    if _gradient_row.told:
         _register_backward(_type, _gradient_row)
