@@ -99,8 +99,8 @@ class CUDAGraph(Recording):
         device.call("cuGraphInstantiateWithFlags", ctypes.byref(handle), graph, 0)
         assert handle.value is not None, "the driver made it"
         self.operations = count.value
-        self._queue, self._handle, self._looks = queue, handle.value, tuple(looks)
-        weakref.finalize(self, _end, device, handle.value, kept).atexit = False
+        self._queue, self._handle, self._looks, self._kept = queue, handle.value, tuple(looks), kept
+        weakref.finalize(self, _end, device, handle.value).atexit = False
 
     def queue(self) -> None:
         """Launch it."""
@@ -114,13 +114,12 @@ class CUDAGraph(Recording):
         return found[0] if found else None
 
 
-def _end(device: CUDADevice, handle: int, kept: object) -> None:
-    """End a graph, before what it was made of; may run wherever garbage is collected."""
+def _end(device: CUDADevice, handle: int) -> None:
+    """End a graph, before what it was made of goes; may run wherever garbage is collected."""
     try:
         device.call("cuGraphExecDestroy", handle)
     except TazzaError as error:
         logger.debug("a graph of CUDA device %d cannot be ended: %s", device.index, error)
-    del kept
 
 
 class CUDARecorder(Recorder):
