@@ -80,10 +80,13 @@ class VendorLibrary:
         Raises:
             UnavailableError: it cannot be found or loaded, or lacks a function.
         """
-        with self._lock:
-            if self._found is None:
-                self._found = self._declared(self._load())
-            return self._found
+        found = self._found
+        if found is None:
+            with self._lock:
+                if self._found is None:
+                    self._found = self._declared(self._load())
+                found = self._found
+        return found
 
     def use(self, library: Any) -> None:
         """Let `library`, which answers like it, be the one that was loaded; None: load it at the next use."""
