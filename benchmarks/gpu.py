@@ -1,5 +1,7 @@
 """Operators on a CUDA device, by the device's own events, beside PyTorch's where that is installed: `make bench-gpu`.
 
+Training steps of whole nets follow (`benchmarks.gpu_nets`). A row that fails says why, and the others go on.
+
 Each figure is the least of several runs, per call; `host` is how long queueing a call takes. Sizes are such that memory
 or arithmetic decides, but for the last row. Neither computes in TF32.
 """
@@ -15,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.gpu_nets import show_nets
 from tazza.device import Event, current_context, device_of, device_option
 from tazza.errors import TazzaError
 from tazza.operator import operator_def
@@ -124,12 +127,22 @@ def main() -> None:
     random = np.random.default_rng(0)
     print(f"{'':36}{'tazza us':>10}{'host us':>9}{'GB/s':>7}{'TFLOP/s':>9}{'PyTorch us':>12}{'ratio':>7}")
     for row in ROWS:
-        arrays = [random.standard_normal(shape, np.float32) for shape in row.shapes]
-        seconds, host = timed_here(row, arrays)
-        peer = timed_by_peer(row, arrays)
-        told = "" if peer is None else f"{peer * 1e6:12.1f}{seconds / peer:7.2f}"
-        rates = f"{row.nbytes / seconds / 1e9:7.0f}{row.flops / seconds / 1e12:9.1f}"
-        print(f"{row.name:36}{seconds * 1e6:10.1f}{host * 1e6:9.1f}{rates}{told}", flush=True)
+        try:
+            print(f"{row.name:36}{figures(row, random)}", flush=True)
+        except Exception as error:  # the others are wanted too
+            print(f"{row.name:36}  failed: {type(error).__name__}: {error}", flush=True)
+    print()
+    show_nets()
+
+
+def figures(row: Row, random: np.random.Generator) -> str:
+    """Return what is printed of a row behind its name."""
+    arrays = [random.standard_normal(shape, np.float32) for shape in row.shapes]
+    seconds, host = timed_here(row, arrays)
+    peer = timed_by_peer(row, arrays)
+    told = "" if peer is None else f"{peer * 1e6:12.1f}{seconds / peer:7.2f}"
+    rates = f"{row.nbytes / seconds / 1e9:7.0f}{row.flops / seconds / 1e12:9.1f}"
+    return f"{seconds * 1e6:10.1f}{host * 1e6:9.1f}{rates}{told}"
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FUNCTIONS = {
     "cublas": """
-        cublasCreate_v2 cublasDestroy_v2 cublasGetStatusString cublasGetVersion_v2 cublasSetStream_v2 cublasGemmEx
-        cublasGemmStridedBatchedEx
+        cublasCreate_v2 cublasDestroy_v2 cublasGetStatusString cublasGetVersion_v2 cublasSetStream_v2
+        cublasSetWorkspace_v2 cublasGemmEx cublasGemmStridedBatchedEx
     """,
     "cudnn": """
         cudnnCreate cudnnDestroy cudnnGetVersion cudnnGetErrorString cudnnSetStream cudnnCreateTensorDescriptor

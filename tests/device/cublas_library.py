@@ -19,7 +19,7 @@ from tazza.engines.cublas.library import CUBLAS
 from tests.device.cuda_driver import FakeCUDA, fake_cuda
 from tests.device.cudnn_library import fake_cudnn
 
-INVALID = 7
+INVALID, NO_MEMORY, FAILED = 7, 3, 13
 KINDS: dict[int, Any] = {0: np.float32, 1: np.float64, 2: np.float16, 14: ml_dtypes.bfloat16}
 
 
@@ -31,6 +31,8 @@ class FakeCublas:
     def __init__(self) -> None:
         """Answer over the driver that `gpu` will be."""
         self.handles: dict[int, int | None] = {}
+        self.workspaces: dict[int, int] = {}
+        """Addresses, by handle."""
         self._numbers = itertools.count(5000)
         self.library: Any = SimpleNamespace(_name="fake")
         for name, letters in FUNCTIONS.items():
@@ -62,7 +64,13 @@ class FakeCublas:
     def cublasSetStream_v2(self, handle: int, stream: int) -> int:
         """Queue on a stream from now on."""
         self.handles[handle] = stream
+        self.workspaces.pop(handle, None)  # it goes back to its own
         return 0
+
+    def cublasSetWorkspace_v2(self, handle: int, address: int, nbytes: int) -> int:
+        """Work there until the stream is set again."""
+        self.workspaces[handle] = address
+        return 0 if nbytes and self.gpu.kind_at(address + nbytes - 1).startswith("device") else INVALID
 
     def cublasGemmEx(self, *args: Any) -> int:
         """Nobody calls it."""
@@ -80,6 +88,8 @@ class FakeCublas:
         factors = scalar.from_address(alpha).value, scalar.from_address(beta).value
         stream = self.handles[handle]
         assert stream is not None, "it was set"
+        if stream in self.gpu.captures and handle not in self.workspaces:
+            return NO_MEMORY
 
         def work() -> None:
             dtype = np.dtype(KINDS[a_type])
@@ -91,8 +101,7 @@ class FakeCublas:
                 value = factors[0] * ((a.T if flip_a else a).astype(wide) @ (b.T if flip_b else b).astype(wide))
                 c[...] = (value if factors[1] == 0 else value + factors[1] * c.astype(wide)).astype(dtype)
 
-        self.gpu.launch(stream, work)
-        return 0
+        return FAILED if self.gpu.launch(stream, work) else 0
 
 
 def _columns(address: int, shape: tuple[int, int], leading: int, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -105,7 +114,7 @@ def _columns(address: int, shape: tuple[int, int], leading: int, dtype: np.dtype
 
 
 @contextmanager
-def fake_gpu(memory_bytes: int = 1 << 28) -> Generator[FakeCublas]:
+def fake_gpu(memory_bytes: int = 1 << 34) -> Generator[FakeCublas]:
     """Let there be devices of a fake driver, and a cuBLAS and a cuDNN for them, until the block ends."""
     made = FakeCublas()
     CUBLAS.use(made.library)

@@ -34,6 +34,7 @@ from tazza.device.cuda import driver
 from tazza.device.cuda.driver import DECLARATIONS, NOT_READY, OUT_OF_MEMORY, SUCCESS
 from tazza.tensor import ALLOCATORS, allocation
 from tests.cuda_grid import Grid, grid_of
+from tests.device.cuda_graphs import FakeGraphs
 from tests.device.happens import Clock, Order
 
 INVALID_VALUE, INVALID_CONTEXT, INVALID_CODE, INVALID_HANDLE = 1, 201, 218, 400
@@ -50,7 +51,7 @@ TEXTS = {
     TIMED_OUT: b"the launch timed out and was terminated",
     NOT_PERMITTED: b"operation not permitted",
 }
-NEEDS_CONTEXT = ("cuStream", "cuEvent", "cuMem", "cuLaunch", "cuModule")
+NEEDS_CONTEXT = ("cuStream", "cuEvent", "cuMem", "cuLaunch", "cuModule", "cuGraph")
 POLL_S = 0.0002
 
 LOOKED_AT = 4
@@ -93,11 +94,12 @@ class FakeEvent:
         self.last.at_ms = 0
 
 
-class FakeCUDA:
+class FakeCUDA(FakeGraphs):
     """The driver. `library` has its functions; `calls` are the names of those that were called."""
 
     def __init__(self, devices: int = 2, memory_bytes: int = 3 << 20) -> None:
         """Start the thread that works for all streams."""
+        super().__init__()
         self.devices, self.memory_bytes = devices, memory_bytes
         self.answers: dict[str, int] = {}
         """Statuses that functions answer instead of doing anything."""
@@ -114,6 +116,8 @@ class FakeCUDA:
         self.tamper: Tamper | None = None
         self.modules: dict[int, str] = {}
         self.kernels: dict[int, Grid] = {}
+        self.results: dict[int, int] = {}
+        """How many of the operands of a kernel, the last ones, it writes."""
         self.retained = 0
         self.clock_ms = 0
         self._handles = itertools.count(1000)
@@ -145,15 +149,17 @@ class FakeCUDA:
                     return INVALID_CONTEXT
                 if self.sticky:
                     return self.sticky
-            done = None if self.tamper is None else self.tamper(name, args)
+            done = self.refused(name, args)
+            if done is None and self.tamper is not None:
+                done = self.tamper(name, args)
             return function(*args) if done is None else done
 
         return call
 
     # -- what tests do -------------------------------------------------------------------------------------------------
 
-    def launch(self, stream: int, work: Callable[[], object], *, after: threading.Event | None = None) -> None:
-        """Queue a kernel, which other streams overtake until `after` is set."""
+    def launch(self, stream: int, work: Callable[[], object], *, after: threading.Event | None = None) -> int:
+        """Queue a kernel, which other streams overtake until `after` is set; return the status."""
 
         def step() -> bool:
             if after is not None and not after.is_set():
@@ -161,7 +167,7 @@ class FakeCUDA:
             work()
             return True
 
-        self._queue(stream, step)
+        return self.work(stream, ((), ()), step)
 
     def hold(self) -> None:
         """Let no stream get any further."""
@@ -449,11 +455,8 @@ class FakeCUDA:
 
     def cuMemHostAlloc(self, address: Any, nbytes: int, flags: int) -> int:
         """Take page-locked memory."""
-        found = self._take(nbytes, "pinned")
-        if found is None:
-            return OUT_OF_MEMORY
-        address[0] = found
-        return SUCCESS
+        address[0] = self._take(nbytes, "pinned")
+        return SUCCESS if address[0] else OUT_OF_MEMORY
 
     def cuMemFree_v2(self, address: int) -> int:
         """Give memory back."""
@@ -475,7 +478,6 @@ class FakeCUDA:
     def cuMemcpyAsync(self, target: int, source: int, nbytes: int, stream: int) -> int:
         """Queue a copy."""
         kinds = self.kind_at(target), self.kind_at(source)
-        self.order.queue(stream, [source], [target], to_host=not kinds[0].startswith("device"))
 
         def step() -> bool:
             if (self.kind_at(target), self.kind_at(source)) != kinds:
@@ -484,8 +486,7 @@ class FakeCUDA:
                 ctypes.memmove(target, source, nbytes)
             return True
 
-        self._queue(stream, step)
-        return SUCCESS
+        return self.work(stream, ([source], [target]), step, to_host=not kinds[0].startswith("device"))
 
     # -- kernels -------------------------------------------------------------------------------------------------------
 
@@ -506,6 +507,7 @@ class FakeCUDA:
             return NOT_FOUND
         handle = function[0] = next(self._handles)
         self.kernels[handle] = grid_of(self.modules[module], name.decode())
+        self.results[handle] = max(1, self.modules[module].count("store "))
         return SUCCESS
 
     def cuLaunchKernel(self, function: int, *given: Any) -> int:
@@ -521,13 +523,13 @@ class FakeCUDA:
         if strange:  # numbers are smaller; as bits of a float64 they would be none that anybody computes with
             self.faults.append(f"a kernel was given {strange[0]:#x}, which no device can read")
         touched = [word for word in words if self.kind_at(word).startswith("device")]
-        self.order.queue(stream, touched[:-1], touched[-1:])  # as kernels of one formula: what is last is written
-        self._queue(stream, lambda: self._run(function, (blocks, threads, words), touched))
-        return SUCCESS
+        end = len(touched) - self.results[function]  # as kernels of formulas of one element a thread: the last ones
+        touches = touched[: max(end, 0)], touched[max(end, 0) :]
+        return self.work(stream, touches, lambda: self._run(function, (blocks, threads, words), touches))
 
-    def _run(self, function: int, given: tuple[int, int, list[int]], touched: list[int]) -> bool:
+    def _run(self, function: int, given: tuple[int, int, list[int]], touches: tuple[list[int], list[int]]) -> bool:
         """Run a kernel; where the order counts, see that it leaves alone all but what it was given last."""
-        read = set(touched) - set(touched[-1:]) if self.delays is not None else ()
+        read = set(touches[0]) - set(touches[1]) if self.delays is not None else ()
         before = {at: ctypes.string_at(at, LOOKED_AT) for at in read}
         self.kernels[function](*given)
         wrong = [at for at, held in before.items() if ctypes.string_at(at, LOOKED_AT) != held]

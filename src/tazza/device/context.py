@@ -22,6 +22,7 @@ import numpy as np
 
 from tazza.device.event import Event
 from tazza.device.initializer import device_of, listed_kinds, load_kind
+from tazza.device.recorder import Recorder
 from tazza.device.stream import Stream, current_stream
 from tazza.errors import ArgumentError, DTypeError, ShapeError, UnavailableError, UnsupportedError
 from tazza.registry import Registry
@@ -193,6 +194,10 @@ class Context:
             )
         first, second = _memory(source), _memory(target)
         self.copy_bytes(first, second, span, source_offset=source.offset_bytes, target_offset=target.offset_bytes)
+
+    def recorder(self) -> Recorder | None:
+        """Return a new recorder of work that is to be queued on this context as one; None where the device has none."""
+        return None
 
     def enter(self) -> None:
         """Make the device current for libraries that ask which one is; see `DeviceGuard`."""

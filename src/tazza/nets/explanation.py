@@ -49,6 +49,8 @@ class Row:
     `choices` are the engines that were asked, in turn, with the reasons of those that were passed over. `slices` is how
     many times it runs, where it takes a part of the images at a time; `bytes_written` are those of one time.
 
+    `graph` numbers the recorded graphs of a device that a net's steps run in, from 1 on; None where it is in none.
+
     `within` are the steps of nets that the operator runs (branches, bodies of loops, step nets), those that it has made
     by now; of several equal nets, such as one for each step of a sequence, those of the first.
 
@@ -65,6 +67,7 @@ class Row:
     time_s: float | None
     choices: tuple[Choice, ...]
     slices: int = 1
+    graph: int | None = None
     within: tuple[Row, ...] = ()
     definition: OperatorDef | None = field(default=None, compare=False)
     reads: tuple[Held, ...] = field(default=(), compare=False)
@@ -155,7 +158,8 @@ def _cells(row: Row) -> tuple[str, ...]:
     fused = ", ".join(row.fused_from) if len(row.fused_from) > 1 else ""
     size = f"{row.bytes_written / 1024:.1f}"
     layout = f"{row.layout}, {row.slices} slices" if row.slices > 1 else row.layout
-    return row.operator, row.outputs, row.engine, row.implementation, layout, size, time, fused
+    implementation = row.implementation if row.graph is None else f"{row.implementation} graph {row.graph}".lstrip()
+    return row.operator, row.outputs, row.engine, implementation, layout, size, time, fused
 
 
 def operator_row(operator: Operator, fused_from: tuple[str, ...] = ()) -> Row:

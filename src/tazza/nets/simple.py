@@ -6,6 +6,7 @@ its work. Two names of Caffe2 mean the same type.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from itertools import groupby
 
@@ -50,17 +51,12 @@ class SimpleNet(NetBase):
             with np.errstate(all="ignore"):  # Caffe2 lets NaN and infinity pass; who wants to know observes
                 for place, bound in self._bound_runs:
                     try:
-                        bound.run(context, check=check, piecewise=run is not None)
+                        if place is None:
+                            bound.run(context, check=check, piecewise=run is not None)
+                        else:
+                            _run_there(bound, current_context(place), check)
                     finally:
                         done += bound.done
-                        if place is not None:
-                            try:
-                                current_context(place).wait()
-                            except Exception:
-                                raise
-                            except BaseException:  # an interrupt: blobs are nobody else's until the device is done
-                                current_context(place).wait()
-                                raise
         except TazzaError as error:
             progress_note(error, self, done)
             raise
@@ -97,3 +93,21 @@ class SimpleNet(NetBase):
         super()._end()
         for _, bound in getattr(self, "_bound_runs", ()):
             bound.forget()
+
+
+def _run_there(bound: BoundRun, context: Context, check: Callable[[], object]) -> None:
+    """Run operators on a device, and wait until they have ended."""
+    context.enter()
+    try:
+        try:
+            bound.run(context, check=check)
+        finally:
+            try:
+                context.wait()
+            except Exception:
+                raise
+            except BaseException:  # an interrupt: blobs are nobody else's until the device is done
+                context.wait()
+                raise
+    finally:
+        context.leave()

@@ -192,6 +192,15 @@ class Launch(Protocol):
         ...
 
 
+def capturable(launch: Launch) -> bool:
+    """Whether a device may record what a launch queues, and queue it again by itself, as often as it is called.
+
+    A launch says so by an attribute of this name: each call queues the same work on the same addresses, and does
+    nothing else that shows. False where it does not say.
+    """
+    return bool(getattr(launch, "capturable", False))
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchChain:
     """Launches one after the other, which share scratch memory."""
@@ -208,6 +217,11 @@ class LaunchChain:
         """What those of them that have a name are called."""
         names = [str(getattr(launch, "implementation", "")) for launch in self.launches]
         return " + ".join(name for name in names if name)
+
+    @property
+    def capturable(self) -> bool:
+        """Whether all of them are."""
+        return all(map(capturable, self.launches))
 
     def bind(self, operands: Operands) -> Call:
         """Return all calls as one."""

@@ -303,9 +303,9 @@ class Operator(Observable):
         """Return what the last run on `context` was bound to, where a run is nothing but its call; None elsewhere.
 
         That is: nobody observes or asks for exceptions of arithmetic, no shape depends on values or data, and the
-        kernel works on tensors of the host.
+        kernel works on tensors of the context's place.
         """
-        if self._observers or self._host is not None or not self.place.is_host or self.schema.dynamic:
+        if self._observers or self._host is not None or self.place != context.place or self.schema.dynamic:
             return None
         found = self._bindings.get(context)
         return None if found is None or found.watch.values or fp_exceptions.asked() else found

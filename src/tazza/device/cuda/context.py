@@ -5,6 +5,7 @@ from __future__ import annotations
 from tazza.device.context import Context
 from tazza.device.cuda.driver import SUCCESS
 from tazza.device.cuda.stream import CUDAStream
+from tazza.device.recorder import Recorder
 from tazza.device.stream import Stream, stream_pool
 from tazza.errors import ArgumentError
 from tazza.runtime.log import logger
@@ -50,6 +51,12 @@ class CUDAContext(Context):
             done.wait()
         else:
             done.notify(lambda spans=(source, target): None)  # keeps both alive until the bytes are there
+
+    def recorder(self) -> Recorder:
+        """Return a new recorder of graphs."""
+        from tazza.device.cuda.graph import CUDARecorder
+
+        return CUDARecorder(self._queue)
 
     def enter(self) -> None:
         """Make the device current in the driver, for libraries that ask which one is."""

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import threading
 from collections import deque
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 
-from tazza.device.cuda.driver import HOST_FUNCTION, Driver, load_library
+from tazza.device.cuda.driver import HOST_FUNCTION, SUCCESS, Driver, load_library
 from tazza.device.cuda.watcher import Watcher
 from tazza.device.initializer import device_of
 from tazza.errors import ArgumentError
@@ -24,6 +25,18 @@ from tazza.tensor import Place
 
 _BLOCKING_SYNC = 1  # CU_EVENT_BLOCKING_SYNC: who waits leaves the processor to others
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: no hidden order with the driver's own default stream
+
+
+class _Here(threading.local):
+    """Where the driver tells a thread its current context, and the one that it takes off the stack."""
+
+    def __init__(self) -> None:
+        current = ctypes.c_void_p()
+        self.current = current, ctypes.byref(current)
+        self.popped = ctypes.byref(ctypes.c_void_p())
+
+
+_here = _Here()
 
 
 class CUDADevice:
@@ -42,6 +55,7 @@ class CUDADevice:
         driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(handle), number)
         self._number = number
         self.handle = handle
+        self._context = handle.value
         self.watcher = Watcher(f"tazza-cuda-{index}")
         self._spare_events: deque[int] = deque()
         self.functions: dict[str, int] = {}
@@ -49,15 +63,42 @@ class CUDADevice:
 
     def ask(self, function: str, *args: object) -> int:
         """Call a function of the driver on this device and return its status."""
-        current = ctypes.c_void_p()
-        self._driver.call("cuCtxGetCurrent", ctypes.byref(current))
-        if current.value == self.handle.value:
+        if self._is_current():
             return self._driver.ask(function, *args)
         self.enter()
         try:
             return self._driver.ask(function, *args)
         finally:
             self.leave()
+
+    def _is_current(self) -> bool:
+        """Whether the context is the calling thread's current one; others may have changed that at any moment."""
+        current, place = _here.current
+        status = self._driver.ask("cuCtxGetCurrent", place)
+        if status != SUCCESS:
+            self._driver.check("cuCtxGetCurrent", status)
+        return current.value == self._context
+
+    def bound(self, function: str, *args: object) -> Callable[[], int]:
+        """Return a call of a function of the driver on arguments that have the types of C; for `make`."""
+        return partial(getattr(self._driver.library, function), *args)
+
+    def make(self, function: str, call: Callable[[], int]) -> None:
+        """Make a call that was bound, with as little as can be of Python around it.
+
+        Raises:
+            TazzaError: any status but success, as `Driver.call` says.
+        """
+        if self._is_current():
+            status = call()
+        else:
+            self.enter()
+            try:
+                status = call()
+            finally:
+                self.leave()
+        if status != SUCCESS:
+            self.check(function, status)
 
     def call(self, function: str, *args: object) -> None:
         """Call a function of the driver on this device.
@@ -77,7 +118,7 @@ class CUDADevice:
 
     def leave(self) -> None:
         """Take the context off that stack."""
-        self._driver.call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+        self._driver.call("cuCtxPopCurrent_v2", _here.popped)
 
     @cached_property
     def priorities(self) -> tuple[int, int]:

@@ -56,6 +56,13 @@ DECLARATIONS: dict[str, tuple[Any, ...]] = {
     "cuMemcpyAsync": (c_uint64, c_uint64, c_size_t, c_void_p),
     "cuModuleLoadDataEx": (POINTER(c_void_p), POINTER(c_char), c_uint, POINTER(c_int), POINTER(c_void_p)),
     "cuModuleGetFunction": (POINTER(c_void_p), c_void_p, c_char_p),
+    "cuStreamBeginCapture_v2": (c_void_p, c_int),
+    "cuStreamEndCapture": (c_void_p, POINTER(c_void_p)),
+    "cuGraphGetNodes": (c_void_p, POINTER(c_void_p), POINTER(c_size_t)),
+    "cuGraphInstantiateWithFlags": (POINTER(c_void_p), c_void_p, c_uint64),
+    "cuGraphDestroy": (c_void_p,),
+    "cuGraphLaunch": (c_void_p, c_void_p),
+    "cuGraphExecDestroy": (c_void_p,),
     "cuLaunchKernel": (c_void_p, *(c_uint,) * 7, c_void_p, POINTER(c_void_p), POINTER(c_void_p)),
 }
 """Types of the arguments of each function; all return a status."""
@@ -63,6 +70,8 @@ DECLARATIONS: dict[str, tuple[Any, ...]] = {
 SUCCESS = 0
 NOT_READY = 600
 OUT_OF_MEMORY = 2
+CAPTURING = frozenset(range(900, 909))
+"""What is answered where a capture of work stands in the way: nothing is known of what was asked about then."""
 
 _ABSENT = frozenset({3, 4, 34, 35, 36, 46, 100, 101, 802, 803, 804})
 # not initialized, shut down, stub library, too old a driver, device taken or none or of no such number, system not

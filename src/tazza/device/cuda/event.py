@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from tazza.device.cuda.driver import NOT_READY
+from tazza.device.cuda.driver import CAPTURING, NOT_READY
 from tazza.device.event import DeviceEvent, Event
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ class CUDAEvent:
 
     def has_ended(self) -> bool:
         """Whether nothing of the work runs any more, in success or not."""
-        return self.device.ask("cuEventQuery", self.handle) != NOT_READY
+        status = self.device.ask("cuEventQuery", self.handle)
+        return status != NOT_READY and status not in CAPTURING
 
     def wait(self) -> None:
         """Block until the work has ended; raises what it failed with."""

@@ -13,7 +13,7 @@ import ctypes
 import numpy as np
 
 from tazza.device.cuda.device import CUDADevice, cuda_device
-from tazza.device.cuda.driver import NOT_READY, OUT_OF_MEMORY
+from tazza.device.cuda.driver import CAPTURING, NOT_READY, OUT_OF_MEMORY
 from tazza.device.cuda.event import CUDAEvent
 from tazza.device.cuda.stream import CUDAStream
 from tazza.device.initializer import initialize_devices
@@ -102,7 +102,8 @@ class OrderedAllocator(CachingAllocator):
 def _mark(stream: Stream) -> CUDAEvent | None:
     """Return the end of what a stream has got, if that has not come yet."""
     assert isinstance(stream, CUDAStream), "streams of a CUDA place"
-    if stream.device.ask("cuStreamQuery", stream.handle) != NOT_READY:
+    status = stream.device.ask("cuStreamQuery", stream.handle)
+    if status != NOT_READY and status not in CAPTURING:
         return None  # nothing is queued, or nothing runs any more after a failure
     return CUDAEvent(stream.device, stream.handle)
 

@@ -9,6 +9,7 @@ Source: CUDA driver API, sections "Module Management" and "Execution Control".
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -66,7 +67,21 @@ class Arguments:
         self.words = words
         self._nbytes = ctypes.c_size_t(words.nbytes)
         size = ctypes.addressof(self._nbytes)
-        self.extra = (ctypes.c_void_p * 5)(_BUFFER_POINTER, words.ctypes.data, _BUFFER_SIZE, size, _END)
+        self._extra = (ctypes.c_void_p * 5)(_BUFFER_POINTER, words.ctypes.data, _BUFFER_SIZE, size, _END)
+        self._bound: dict[tuple[int, tuple[int, int], int], Callable[[], int]] = {}
+
+    def launch(self, device: CUDADevice, function: int, grid: tuple[int, int], stream: int) -> Callable[[], int]:
+        """Return the driver's call that launches a kernel with these arguments: its own have the types of C already."""
+        key = function, grid, stream
+        found = self._bound.get(key)
+        if found is None:
+            one, (blocks, threads) = ctypes.c_uint(1), map(ctypes.c_uint, grid)
+            words = ctypes.cast(self._extra, ctypes.POINTER(ctypes.c_void_p))
+            found = self._bound[key] = device.bound(
+                "cuLaunchKernel", ctypes.c_void_p(function), blocks, one, one, threads, one, one, ctypes.c_uint(0),
+                ctypes.c_void_p(stream), None, words,
+            )  # fmt: skip
+        return found
 
 
 def launch(device: CUDADevice, function: int, grid: tuple[int, int], stream: int, arguments: Arguments) -> None:
@@ -77,8 +92,7 @@ def launch(device: CUDADevice, function: int, grid: tuple[int, int], stream: int
     Raises:
         KernelError: the driver refuses the launch, or work that was queued before has failed.
     """
-    blocks, threads = grid
-    device.call("cuLaunchKernel", function, blocks, 1, 1, threads, 1, 1, 0, stream, None, arguments.extra)
+    device.make("cuLaunchKernel", arguments.launch(device, function, grid, stream))
 
 
 def loaded(device: CUDADevice, name: str, ptx: str) -> int:

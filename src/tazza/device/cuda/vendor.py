@@ -21,9 +21,11 @@ from typing import Any
 from tazza.device.context import Context
 from tazza.device.cuda.context import queue_of
 from tazza.device.cuda.device import CUDADevice
+from tazza.device.cuda.graph import RecordingContext
 from tazza.device.initializer import initialize_devices
 from tazza.errors import KernelError, OutOfMemoryError, UnavailableError
 from tazza.runtime.fork import freed_in_child
+from tazza.tensor import allocator_of
 
 TYPES: Mapping[str, Any] = {
     "p": ctypes.c_void_p,
@@ -49,6 +51,8 @@ class Facts:
         out_of_memory: statuses that mean that there is no memory.
         remedy: how one gets it.
         handle: the functions that make a handle, let it queue on a stream, and end it.
+        workspace: the function that gives a handle memory to work in, and how many bytes it gets where its work is
+            recorded: there it must not take any by itself.
     """
 
     name: str
@@ -58,6 +62,7 @@ class Facts:
     out_of_memory: frozenset[int]
     remedy: str
     handle: tuple[str, str, str]
+    workspace: tuple[str, int] | None = None
 
 
 class VendorLibrary:
@@ -75,10 +80,13 @@ class VendorLibrary:
         Raises:
             UnavailableError: it cannot be found or loaded, or lacks a function.
         """
-        with self._lock:
-            if self._found is None:
-                self._found = self._declared(self._load())
-            return self._found
+        found = self._found
+        if found is None:
+            with self._lock:
+                if self._found is None:
+                    self._found = self._declared(self._load())
+                found = self._found
+        return found
 
     def use(self, library: Any) -> None:
         """Let `library`, which answers like it, be the one that was loaded; None: load it at the next use."""
@@ -146,6 +154,12 @@ class VendorLibrary:
         self.call(queue.device, make, ctypes.byref(handle))
         assert handle.value is not None, "the library made it"
         self.call(queue.device, let_queue, handle, queue.handle)
+        if self.facts.workspace is not None and isinstance(context, RecordingContext):
+            give, nbytes = self.facts.workspace
+            memory = context.resource(
+                f"{self.facts.name} workspace", lambda: allocator_of(context.place).allocate(nbytes, "workspace")
+            )
+            self.call(queue.device, give, handle, memory.address, nbytes)
         return handle.value
 
     def _end(self, device: CUDADevice, handle: int) -> None:

@@ -6,6 +6,7 @@ FUNCTIONS = {
     "cublasGetStatusString": "si",
     "cublasGetVersion_v2": "ipp",
     "cublasSetStream_v2": "ipp",
+    "cublasSetWorkspace_v2": "ippz",
     "cublasGemmEx": "ipiiiiippiipiippiiii",
     "cublasGemmStridedBatchedEx": "ipiiiiippiiqpiiqppiiqiii",
 }

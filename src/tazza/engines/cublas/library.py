@@ -10,6 +10,9 @@ from __future__ import annotations
 from tazza.device.cuda.vendor import Facts, VendorLibrary
 from tazza.engines.cublas._declarations import FUNCTIONS, NUMBERS
 
+WORKSPACE_BYTES = 32 << 20
+"""What the library takes by itself on the largest devices."""
+
 CUBLAS = VendorLibrary(
     Facts(
         "cuBLAS",
@@ -19,6 +22,7 @@ CUBLAS = VendorLibrary(
         frozenset({NUMBERS["CUBLAS_STATUS_ALLOC_FAILED"]}),
         "pip install nvidia-cublas",
         ("cublasCreate_v2", "cublasSetStream_v2", "cublasDestroy_v2"),
+        ("cublasSetWorkspace_v2", WORKSPACE_BYTES),
     )
 )
 

@@ -72,6 +72,7 @@ class ProductLaunch:
     dtype: DataType
     products: Sequence[Product]
     scratch_bytes: int = 0
+    capturable: bool = True
 
     def bind(self, operands: Operands) -> Call:
         """Return what queues them on the stream of the context."""

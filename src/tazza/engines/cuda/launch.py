@@ -74,6 +74,11 @@ class GridLaunch:
     scratch_bytes: int = 0
     status: Status | None = None
 
+    @property
+    def capturable(self) -> bool:
+        """Whether no word is read anew at each launch."""
+        return not any(isinstance(word, Held) for word in self.words)
+
     def bind(self, operands: Operands) -> Call:
         """Return what queues the kernel on the stream of the context."""
         queue = queue_of(operands.context)

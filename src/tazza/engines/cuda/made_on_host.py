@@ -49,6 +49,11 @@ class HostLaunch:
     constant: bool
     scratch_bytes: int = 0
 
+    @property
+    def capturable(self) -> bool:
+        """Whether it copies the same memory of the device each time."""
+        return self.constant
+
     def bind(self, operands: Operands) -> Call:
         """Return what makes the outputs, and queues their copies."""
         names, context = self.parameters, operands.context
@@ -81,15 +86,9 @@ class HostLaunch:
 def _same_each_time(
     make: Callable[[], dict[str, Tensor]], copy: Callable[[Mapping[str, Tensor]], None], context: Context
 ) -> Call:
-    """Return a call that makes outputs once, and copies them on the device from then on."""
-    there: dict[str, Tensor] = {}
-
-    def call() -> None:
-        if not there:
-            there.update({letter: tensor.to_device(context.place) for letter, tensor in make().items()})
-        copy(there)
-
-    return call
+    """Return a call that copies what is made now, and lies on the device from then on."""
+    there = {letter: tensor.to_device(context.place) for letter, tensor in make().items()}
+    return lambda: copy(there)
 
 
 def register_host_made(schema: OpSchema) -> None:
@@ -101,7 +100,6 @@ def register_host_made(schema: OpSchema) -> None:
     if not drawn_at_most or schema.inputs_can_cross_devices or not _is_free(schema, reference):
         return
     function, parameters = reference.function, reference.parameters
-    constant = schema.effects is Effects.PURE and not schema.inputs_by_letter.keys() & {*parameters}
 
     def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
         del context, inputs
@@ -113,7 +111,7 @@ def register_host_made(schema: OpSchema) -> None:
             return Unsupported("how large its output is hangs on data")
         if any(not isinstance(spec, TensorSpec) or spec.dtype is DataType.STRING for spec in outputs):
             return Unsupported("strings do not lie on a device")
-        return HostLaunch(function, parameters, op, constant)
+        return HostLaunch(function, parameters, op, constant=schema.effects is Effects.PURE and not read)
 
     key = kernel_key(schema.type, KIND, KIND)
     KERNELS.setdefault(key, Kernel(*key, prepare=prepare), help="made on the host by its definition, and copied")

@@ -38,5 +38,5 @@ class ReorderElimination(Transform):
 
 
 def _undoes(first: Node | None, second: Node) -> bool:
-    """Whether the schema of the first says that the second gives back what the first got."""
-    return first is not None and first.view.schema.gives_back(first.view, second.view)
+    """Whether the schema of the first says that the second gives back what the first got, on the same device."""
+    return first is not None and first.device == second.device and first.view.schema.gives_back(first.view, second.view)

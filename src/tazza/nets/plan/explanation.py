@@ -105,8 +105,25 @@ def _rows(running: Running, part: Part, seconds: list[float] | None) -> Iterator
         for op, origin in zip(part.ops, part.origins, strict=True):
             yield _unknown_row(op, origin)
         return
+    graphs = _graphs(running, part, instance)
     for step, slices, time_s in _by_first_slice(instance.program, seconds):
-        yield _row(step, () if step.is_reorder else origins[step.key], slices, time_s)
+        row = _row(step, () if step.is_reorder else origins[step.key], slices, time_s)
+        yield replace(row, graph=graphs[id(step)]) if id(step) in graphs else row
+
+
+def _graphs(running: Running, part: Region, instance: Instance) -> Mapping[int, int]:
+    """Return in which graph, counted through all parts, steps of a part are that a device has recorded."""
+    if instance.recorded is None:
+        return {}
+    earlier = running.cut.parts[: running.cut.parts.index(part)]
+    known = (running.instances.get(one) for one in earlier if isinstance(one, Region))
+    before = sum(len(one.recorded.graphs) for one in known if one is not None and one.recorded is not None)
+    steps = instance.program.steps
+    return {
+        id(steps[position]): before + number
+        for number, positions in enumerate(instance.recorded.graphs, 1)
+        for position in positions
+    }
 
 
 def _by_first_slice(program: Program, times: Sequence[float] | None) -> Iterator[tuple[Step, int, float | None]]:

@@ -19,6 +19,7 @@ from tazza.errors import TazzaError
 from tazza.nets.plan.copies import Copies, Copy
 from tazza.nets.plan.lending import Loan, loan_of
 from tazza.nets.plan.program import PlanValue, Program, Step
+from tazza.nets.plan.recorded import Part, Recorded, record
 from tazza.operator import BlobOwner, Call, Kernel, Operands
 from tazza.operator.kernel import kernel_failure
 from tazza.operator.native_calls import NativeCalls, grouped
@@ -27,6 +28,9 @@ from tazza.operator.schema import gather
 from tazza.operator.watch import Watch, Watched, watched
 from tazza.tensor import Allocation, Storage, Tensor
 from tazza.tensor.allocation import address_of, allocator_of
+
+RECORDED_IN = (2, 4, 8)
+"""Which runs of a binding a device records, the later ones where it has refused: the first has loaded all there is."""
 
 
 class SparedError(Exception):
@@ -68,6 +72,10 @@ class Instance:
         self._parts: list[tuple[tuple[int, ...], Call]] = []
         self._calls: list[Call] = []
         self._silent = True
+        self.recorded: Recorded | None = None
+        """What a device runs instead of the calls, from the second run of a binding on."""
+        self._runs = 0
+        self._storage: Storage | None = None
         self._written: list[Storage] = []
         self._constants: list[tuple[Copy, Tensor]] = []
         self._bound: dict[PlanValue, Tensor] = {}
@@ -125,7 +133,8 @@ class Instance:
         Raises:
             OutOfMemoryError: the arena does not fit.
         """
-        self._calls, self._parts, self.watch = [], [], Watch()  # what fails half-way is bound to nothing
+        self._calls, self._parts, self.recorded, self._runs = [], [], None, 0
+        self.watch = Watch()  # what fails half-way is bound to nothing
         self._bound.clear()
         blobs: list[Watched] = []
         self.loans.clear()  # what is bound anew reads blobs
@@ -137,15 +146,9 @@ class Instance:
         arena = self.program.arena
         if self._arena is None and arena.nbytes:
             self._arena = allocator_of(self.context.place, "arena").allocate(arena.nbytes, "arena of a plan")
-        storage = Storage(self.context.place, allocation=self._arena)
-        calls: list[tuple[int, Call]] = []
-        for position, step in enumerate(self.program.steps):
-            scratch = None
-            if step.launch.scratch_bytes:
-                scratch = self._slice(self.program.scratch_offsets[position], step.launch.scratch_bytes)
-            tensors = self._tensors(step, storage)
-            calls.append((position, step.launch.bind(self._operands(step, tensors, scratch))))
-        self._parts = list(grouped(calls))
+        self._storage = Storage(self.context.place, allocation=self._arena)
+        count = len(self.program.steps)
+        self._parts = list(grouped((position, self._step(position, self.context)) for position in range(count)))
         self._silent = all(isinstance(call, NativeCalls) for _, call in self._parts)
         self._written = [self._bound[value.root].storage for value in self.program.outputs.values()]
         self.watch = Watch(blobs)
@@ -180,12 +183,20 @@ class Instance:
             self._bound[value] = copy.tensor
             self._constants.append((copy, self._bound[value.source]))
 
+    def _step(self, position: int, context: Context) -> Call:
+        """Bind a step to where everything lies, on a context."""
+        step, scratch = self.program.steps[position], None
+        if step.launch.scratch_bytes:
+            scratch = self._slice(self.program.scratch_offsets[position], step.launch.scratch_bytes)
+        return step.launch.bind(self._operands(step, self._tensors(step), scratch, context))
+
     def _slice(self, offset: int, nbytes: int) -> Allocation:
         assert self._arena is not None, "scratch memory is part of the arena"
         return self._arena.part(offset, nbytes)
 
-    def _tensors(self, step: Step, storage: Storage) -> list[Tensor]:
-        found: list[Tensor] = []
+    def _tensors(self, step: Step) -> list[Tensor]:
+        storage, found = self._storage, list[Tensor]()
+        assert storage is not None, "made when it is bound"
         for value in (*step.inputs, *step.outputs):
             tensor = self._bound.get(value)
             if tensor is None:
@@ -198,7 +209,9 @@ class Instance:
             found.append(tensor)
         return found
 
-    def _operands(self, step: Step, tensors: Sequence[Tensor], scratch: Allocation | None) -> Operands:
+    def _operands(
+        self, step: Step, tensors: Sequence[Tensor], scratch: Allocation | None, context: Context
+    ) -> Operands:
         count = len(step.inputs)
         schema = step.op.schema
         letters: Mapping[str, Any] = {
@@ -206,7 +219,7 @@ class Instance:
             **gather(schema.outputs, step.op.output_letters, tensors[count:]),
         }
         state = None if step.kernel is None or step.kernel.open is None else self._host.state(step, step.kernel)
-        return Operands(letters, scratch, lambda: self._host.generator(step), self.context, state)
+        return Operands(letters, scratch, lambda: self._host.generator(step), context, state)
 
     # -- inputs that lie elsewhere -------------------------------------------------------------------------------------
 
@@ -238,13 +251,16 @@ class Instance:
     # -- running -------------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Run all steps once.
+        """Run all steps once; on a device this waits until they have ended.
 
         Raises:
             TazzaError: names the operator.
         """
+        if not self.on_host:
+            self._run_there()
+            return
         if len(self._calls) > 1 or not self._silent:
-            self._run(self._calls)
+            self._run(self._calls, self._parts)
             return
         if self._constants:
             self.refresh()
@@ -260,32 +276,52 @@ class Instance:
     def run_timed(self) -> list[float]:
         """Run all steps once, as `run` does; return the seconds that each took."""
         seconds = [0.0] * len(self.program.steps)
-        self._run([_timed(seconds, positions, call) for positions, call in self._parts])
+        try:
+            self._run([_timed(seconds, positions, call) for positions, call in self._parts], self._parts)
+        finally:
+            self.context.wait()
         return seconds
 
-    def _run(self, calls: Sequence[Callable[[], Any]]) -> None:
+    def _run_there(self) -> None:
+        """Run all steps on a device, by graphs where it has recorded some."""
+        self._runs += 1
+        context = self.context
+        context.enter()
+        try:
+            if self._runs in RECORDED_IN and self.recorded is None:
+                self.recorded = record(self.program.steps, self._parts, context, self._step)
+                if self.recorded is not None:
+                    self._calls = [call for _, call in self.recorded.parts]
+            self._run(self._calls, self._parts if self.recorded is None else self.recorded.parts)
+        finally:
+            try:
+                context.wait()  # the next part may read on the host, or on another device
+            finally:
+                context.leave()
+
+    def _run(self, calls: Sequence[Callable[[], Any]], parts: Sequence[Part]) -> None:
         if self._constants:
             self.refresh()
         if self._silent:
-            self._run_calls(calls)
+            self._run_calls(calls, parts)
         else:
             with np.errstate(all="ignore"):  # Caffe2 lets NaN and infinity pass
-                self._run_calls(calls)
+                self._run_calls(calls, parts)
 
-    def _run_calls(self, calls: Sequence[Callable[[], Any]]) -> None:
+    def _run_calls(self, calls: Sequence[Callable[[], Any]], parts: Sequence[Part]) -> None:
         done = 0
         try:
             for call in calls:
                 result = call()
-                if result is not None and isinstance(self._parts[done][1], NativeCalls) and result[0]:
+                if result is not None and isinstance(parts[done][1], NativeCalls) and result[0]:
                     raise self._failed(done, result)
                 done += 1
         except TazzaError as error:
-            self._locate(error, done)
+            self._locate(error, parts, done)
             raise
         except Exception as error:
             wrapped = kernel_failure(error)
-            self._locate(wrapped, done)
+            self._locate(wrapped, parts, done)
             try:
                 raise wrapped from error
             finally:
@@ -321,9 +357,10 @@ class Instance:
         error.add_context(f"in operator {self._name(positions[result[0] - 1])}")
         return error
 
-    def _locate(self, error: TazzaError, part: int) -> None:
-        if part < len(self._parts) and not isinstance(self._parts[part][1], NativeCalls):
-            error.add_context(f"in operator {self._name(self._parts[part][0][0])}")
+    def _locate(self, error: TazzaError, parts: Sequence[Part], part: int) -> None:
+        if part < len(parts) and not isinstance(parts[part][1], NativeCalls):
+            first, *others = map(self._name, parts[part][0])
+            error.add_context(f"in a graph from {first} to {others[-1]}" if others else f"in operator {first}")
 
     def _name(self, position: int) -> str:
         definition = self.program.steps[position].op.definition

@@ -323,9 +323,6 @@ class PlanNet(NetBase, StepHost):
             instance = self._ready(rewrite, region)
             instance.give_back()
             seconds = instance.run() if times is None else instance.run_timed()
-        finally:
-            if not instance.on_host:
-                instance.context.wait()  # the next part may read on the host, or on another device
         if times is not None and seconds is not None:
             times.taken[region] = start_s, seconds
 

@@ -21,9 +21,13 @@ from tazza.tensor import DataType, TensorSpec
 
 @dataclass(frozen=True, slots=True)
 class RegroupLaunch:
-    """Copies X to Y, which has another shape; nothing is done where Y lies over X."""
+    """Copies X to Y, which has another shape; nothing is done where Y lies over X.
+
+    `capturable` where it tells no former shape: that is written by the host.
+    """
 
     scratch_bytes: int = 0
+    capturable: bool = True
 
     def bind(self, operands: Operands) -> Call:
         """Return the copy, and what tells the former shape where that is asked for."""
@@ -52,7 +56,7 @@ def prepare_regroup(
     op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
 ) -> Launch | Unsupported:
     """Let the context copy X."""
-    del op, context, outputs
+    del context, outputs
     if cast("TensorSpec", inputs[0]).dtype is DataType.STRING:
         return Unsupported("strings do not lie on a device")
-    return RegroupLaunch()
+    return RegroupLaunch(capturable="old_shape" not in op.output_letters)

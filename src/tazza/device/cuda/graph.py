@@ -1,0 +1,164 @@
+"""Work of a CUDA device that is captured once, as a graph, and launched as one from then on.
+
+The driver captures what is queued on a stream, which nothing runs on meanwhile. That stream belongs to the recorder
+alone, so nobody else can queue on it, wait for it or ask it: each of that would end the capture. The mode is that of a
+thread: what others do with the device meanwhile is theirs. What the capturing thread must not do then (take or give
+back memory, ask, wait) is refused by the driver, and the capture fails as a whole.
+
+A kernel that leaves word of what it found wrong leaves it as it does elsewhere; who looks is asked behind each launch.
+
+State: a recorder is used by one thread at a time, and a graph is launched by whoever owns it; nothing else changes.
+
+Source: CUDA driver API, sections "Stream Management" and "Graph Management"; CUDA C++ Programming Guide, "CUDA Graphs".
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from tazza.device.cuda.context import CUDAContext
+from tazza.device.cuda.device import CUDADevice
+from tazza.device.cuda.event import CUDAEvent, Look
+from tazza.device.cuda.stream import CUDAStream
+from tazza.device.event import Event
+from tazza.device.recorder import Recorder, Recording
+from tazza.errors import KernelError, TazzaError
+from tazza.runtime.log import logger
+from tazza.tensor import Allocation, Place
+
+_THREAD_LOCAL = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+_OWN = -1
+"""The number of streams that come from no pool."""
+
+
+class RecordingStream(CUDAStream):
+    """A stream that is captured, and never runs.
+
+    `looks` are what is asked behind each launch, `kept` what has to live as long as what was captured.
+    """
+
+    def __init__(self, place: Place) -> None:
+        """Make the driver's stream; no pool knows it."""
+        super().__init__(place, _OWN)
+        self.looks: list[Look] = []
+        self.kept: list[object] = []
+
+    def report(self, look: Look) -> None:
+        """Ask `look()` behind each launch."""
+        self.looks.append(look)
+
+    def mark(self) -> CUDAEvent:
+        """Refuse: it never ends."""
+        self._refuse("an event")
+
+    def submit(self, function: Callable[[], object]) -> None:
+        """Refuse: a function of the host is the host's to call."""
+        self._refuse("a function of the host")
+
+    def wait_for(self, event: Event) -> None:
+        """Refuse: the event is one of this run."""
+        self._refuse("a wait")
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise KernelError(f"{what} cannot be recorded on {self.place}")
+
+
+class RecordingContext(CUDAContext):
+    """A context on a stream that is captured."""
+
+    def __init__(self, place: Place) -> None:
+        """Make the stream."""
+        self.recorded = RecordingStream(place)
+        super().__init__(place, self.recorded)
+
+    def _copy_bytes(self, source: Allocation, target: Allocation) -> None:
+        for span in (source, target):
+            if span.place != self.place:  # what lies there then may be another thing each time
+                raise KernelError(f"a copy from {source.place} to {target.place} cannot be recorded")
+        queue = self.recorded
+        self.device.call("cuMemcpyAsync", target.address, source.address, target.nbytes, queue.handle)
+        queue.kept.append((source, target))
+
+
+class CUDAGraph(Recording):
+    """A graph that can be launched on the stream of a context."""
+
+    def __init__(self, queue: CUDAStream, graph: int, looks: Sequence[Look], kept: object) -> None:
+        """Let the driver make it ready.
+
+        Raises:
+            KernelError, OutOfMemoryError: the driver cannot.
+        """
+        device = queue.device
+        count, handle = ctypes.c_size_t(), ctypes.c_void_p()
+        device.call("cuGraphGetNodes", graph, None, ctypes.byref(count))
+        device.call("cuGraphInstantiateWithFlags", ctypes.byref(handle), graph, 0)
+        assert handle.value is not None, "the driver made it"
+        self.operations = count.value
+        self._queue, self._handle, self._looks, self._kept = queue, handle.value, tuple(looks), kept
+        weakref.finalize(self, _end, device, handle.value).atexit = False
+
+    def queue(self) -> None:
+        """Launch it."""
+        self._queue.device.call("cuGraphLaunch", self._handle, self._queue.handle)
+        if self._looks:
+            self._queue.report(self._look)
+
+    def _look(self) -> BaseException | None:
+        """Ask all who look, so that each takes back what it found; return the first error."""
+        found = [error for look in self._looks if (error := look()) is not None]
+        return found[0] if found else None
+
+
+def _end(device: CUDADevice, handle: int) -> None:
+    """End a graph, before what it was made of goes; may run wherever garbage is collected."""
+    try:
+        device.call("cuGraphExecDestroy", handle)
+    except TazzaError as error:
+        logger.debug("a graph of CUDA device %d cannot be ended: %s", device.index, error)
+
+
+class CUDARecorder(Recorder):
+    """Captures graphs for the stream of a context."""
+
+    def __init__(self, queue: CUDAStream) -> None:
+        """Make a context of its own, whose stream is captured."""
+        self._queue = queue
+        self.own = RecordingContext(queue.place)
+        self.context = self.own
+
+    def record(self, work: Callable[[], object]) -> Recording:
+        """See `Recorder`."""
+        stream, device = self.own.recorded, self._queue.device
+        stream.looks, stream.kept = [], []
+        device.enter()
+        try:
+            with self._captured() as graph:
+                work()
+            try:
+                return CUDAGraph(self._queue, graph[0], stream.looks, (work, self.own, stream.kept))
+            finally:
+                device.call("cuGraphDestroy", graph[0])
+        finally:
+            device.leave()
+
+    @contextmanager
+    def _captured(self) -> Generator[list[Any]]:
+        """Capture what is queued until the block ends, and put the graph into the list; after an error none is left."""
+        device, stream = self._queue.device, self.own.recorded.handle
+        found: list[Any] = []
+        device.call("cuStreamBeginCapture_v2", stream, _THREAD_LOCAL)
+        graph = ctypes.c_void_p()
+        try:
+            yield found
+        except BaseException:
+            device.ask("cuStreamEndCapture", stream, ctypes.byref(graph))
+            if graph.value is not None:
+                device.ask("cuGraphDestroy", graph)
+            raise
+        device.call("cuStreamEndCapture", stream, ctypes.byref(graph))
+        found.append(graph)

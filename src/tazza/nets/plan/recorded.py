@@ -1,0 +1,87 @@
+"""Sections of a program that a device records: their work is queued as one graph, not launch by launch.
+
+A section is a stretch of steps whose launches are `capturable`. What the host does anew in each run (numbers that it
+draws, values that it reads) cuts. A section is recorded in the second run of a binding: by then its kernels are loaded,
+and what is bound anew in each run is never recorded. What a device refuses to record runs launch by launch, and a
+message says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tazza.device import Context
+from tazza.device.recorder import Recorder
+from tazza.errors import TazzaError
+from tazza.nets.plan.program import Step
+from tazza.operator import Call, capturable
+from tazza.runtime.flags import flag
+from tazza.runtime.log import logger
+
+GRAPHS = flag("plan_graphs", True, "let planned nets queue their work on a device as recorded graphs", kernels=True)
+LEAST = 2
+"""Steps of a section that is worth a graph."""
+
+Part = tuple[tuple[int, ...], Call]
+"""A call and the positions of the steps that it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What runs in place of the parts of an instance; `graphs` are the positions of the steps of each graph."""
+
+    parts: Sequence[Part]
+    graphs: tuple[tuple[int, ...], ...]
+
+
+def sections_of(steps: Sequence[Step]) -> list[tuple[int, ...]]:
+    """Return the positions of steps in stretches that can be recorded.
+
+    >>> sections_of([])
+    []
+    """
+    found: list[list[int]] = [[]]
+    for position, step in enumerate(steps):
+        if capturable(step.launch):
+            found[-1].append(position)
+        elif found[-1]:
+            found.append([])
+    return [tuple(section) for section in found if len(section) >= LEAST]
+
+
+def record(
+    steps: Sequence[Step], parts: Sequence[Part], context: Context, bind: Callable[[int, Context], Call]
+) -> Recorded | None:
+    """Record what can be of the parts of an instance on a context; None where that is nothing.
+
+    `bind(position, context)` binds a step to the memory of the instance, on another context.
+    """
+    sections = sections_of(steps) if GRAPHS.value else []
+    recorder = context.recorder() if sections else None
+    if recorder is None:
+        return None
+    made = [(section, call) for section in sections if (call := _recorded(recorder, section, bind)) is not None]
+    graphs = {position: graph for graph in made for position in graph[0]}
+    found: list[Part] = []
+    for part in parts:  # some steps have several, some none
+        graph = graphs.get(part[0][0])
+        if graph is None:
+            found.append(part)
+        elif not found or found[-1] is not graph:
+            found.append(graph)
+    return Recorded(found, tuple(section for section, _ in made)) if made else None
+
+
+def _recorded(recorder: Recorder, section: Sequence[int], bind: Callable[[int, Context], Call]) -> Call | None:
+    try:
+        calls = [bind(position, recorder.context) for position in section]
+        return recorder.record(lambda: _all(calls)).queue
+    except TazzaError as error:
+        logger.warning("%d steps of a plan run launch by launch, not as a graph: %s", len(section), error.message)
+        return None
+
+
+def _all(calls: Sequence[Call]) -> None:
+    for call in calls:
+        call()

@@ -1,0 +1,137 @@
+"""Plans on a CUDA device queue recorded graphs: what is recorded, when anew, and that numbers and errors stay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tazza.device import device_option
+from tazza.errors import NumericError
+from tazza.nets import NetBase
+from tazza.nets.plan.recorded import GRAPHS
+from tazza.operator import operator_def
+from tazza.proto import NetDef, OperatorDef
+from tazza.tensor import CPUPlace, CUDAPlace, Place
+from tazza.workspace import Workspace
+
+DEVICE = CUDAPlace(0)
+CHAIN = ("Softmax", "Negative", "Softmax", "Negative")
+"""A plan makes no one kernel of these."""
+
+
+def chain(types: Sequence[str] = CHAIN) -> NetDef:
+    """Return a plan of operators of one input, one behind the other: X -> 0 -> 1 ... -> Y."""
+    net = NetDef(name="chain", type="plan", device_option=device_option(DEVICE))
+    names = ["X", *map(str, range(len(types) - 1)), "Y"]
+    net.op.extend(operator_def(type, [names[k]], [names[k + 1]]) for k, type in enumerate(types))
+    net.external_output.extend(names[1:])  # nothing is fused away
+    return net
+
+
+def through(rows: Any) -> Any:
+    """Return what `CHAIN` computes of rows."""
+    for _ in range(2):
+        powers = np.exp(rows)
+        rows = -powers / powers.sum(1, keepdims=True)
+    return rows
+
+
+def graphs(net: NetBase) -> list[int | None]:
+    """Return which graph each step is in."""
+    return [row.graph for row in net.explain().rows]
+
+
+def made(ops: Sequence[OperatorDef], outputs: Sequence[str], place: Place) -> NetDef:
+    """Return a plan there, what it computes by single operators on the host."""
+    net = NetDef(name="made", type="simple" if place.is_host else "plan", device_option=device_option(place))
+    net.op.extend(ops)
+    net.external_output.extend(outputs)
+    return net
+
+
+def test_the_second_run_records_and_later_ones_follow_what_is_fed() -> None:
+    workspace, X = Workspace(), np.linspace(-2, 2, 8, dtype=np.float32).reshape(2, 4)
+    workspace.feed("X", X, DEVICE)
+    net = workspace.create_net(chain())
+    for number in range(4):
+        workspace.feed("X", number * X, DEVICE)
+        net.run()
+        np.testing.assert_allclose(workspace.fetch("Y"), through(number * X), rtol=1e-5)
+        assert graphs(net) == [1 if number else None] * 4
+    assert "graph 1" in str(net.explain())
+
+
+def test_another_shape_and_other_memory_are_recorded_anew() -> None:
+    workspace = Workspace()
+    workspace.feed("X", np.ones((2, 3), np.float32), DEVICE)
+    net = workspace.create_net(chain())
+    for shape in (3, 3, 3, 5, 5, 5, 3, 3, 3):
+        values = np.arange(2 * shape, dtype=np.float32).reshape(2, shape)
+        workspace.feed("X", values, DEVICE)
+        net.run()
+        np.testing.assert_allclose(workspace.fetch("Y"), through(values), rtol=1e-5)
+    for number in range(4):
+        workspace.blob("X").reset()
+        values = np.full((2, 3), number, np.float32) * np.arange(3, dtype=np.float32)
+        workspace.feed("X", values, DEVICE)
+        net.run()
+        np.testing.assert_allclose(workspace.fetch("Y"), through(values), rtol=1e-5)
+
+
+def test_a_flag_switches_graphs_off() -> None:
+    workspace = Workspace()
+    workspace.feed("X", np.ones((2, 3), np.float32), DEVICE)
+    net = workspace.create_net(chain())
+    with GRAPHS.override(False):
+        for _ in range(3):
+            net.run()
+        assert graphs(net) == [None] * 4
+    net.run()
+    net.run()
+    assert graphs(net) == [1] * 4
+
+
+def test_what_the_host_draws_cuts_and_is_drawn_anew() -> None:
+    ops = [
+        operator_def("Softmax", ["X"], ["a"]),
+        operator_def("Negative", ["a"], ["b"]),
+        operator_def("Dropout", ["b"], ["c", "mask"], ratio=0.5, is_test=0),
+        operator_def("ConstantFill", [], ["half"], shape=[4, 16], value=0.5),
+        operator_def("Mul", ["c", "half"], ["d"]),
+        operator_def("Softmax", ["d"], ["e"]),
+    ]
+    ops[2].device_option.random_seed = 7
+    found: list[Any] = []
+    for place in (DEVICE, CPUPlace()):
+        workspace = Workspace()
+        workspace.feed("X", np.linspace(1, 2, 64, dtype=np.float32).reshape(4, 16), place)
+        net = workspace.create_net(made(ops, ["a", "b", "c", "half", "d", "e", "mask"], place))
+        for _ in range(4):
+            net.run()
+            found.append(workspace.fetch("d"))
+        if place == DEVICE:
+            rows = {row.operator: row.graph for row in net.explain().rows}
+            assert rows == {"Softmax": 2, "Negative": 1, "Dropout": None, "ConstantFill": 2, "Mul": 2}
+    np.testing.assert_allclose(found[:4], found[4:], rtol=1e-5)
+    assert not np.array_equal(found[2], found[3])
+
+
+def test_a_wrong_label_is_told_by_a_graph_too_and_the_net_goes_on() -> None:
+    ops = [operator_def("Negative", ["X"], ["Z"]), operator_def("SoftmaxWithLoss", ["Z", "label"], ["P", "loss"])]
+    workspace = Workspace()
+    workspace.feed("X", np.zeros((2, 3), np.float32), DEVICE)
+    workspace.feed("label", np.array([0, 2], np.int32), DEVICE)
+    net = workspace.create_net(made(ops, ["Z", "P", "loss"], DEVICE))
+    net.run()
+    net.run()
+    assert set(graphs(net)) == {1}
+    for _ in range(2):
+        workspace.feed("label", np.array([0, 3], np.int32), DEVICE)
+        with pytest.raises(NumericError, match="a label that is no class"):
+            net.run()
+        workspace.feed("label", np.array([0, 2], np.int32), DEVICE)
+        net.run()
+        assert workspace.fetch("loss") == pytest.approx(np.log(3))
