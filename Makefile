@@ -41,7 +41,7 @@ delivery: venv  ## Tests of what goes with it: the commands of documents, the si
 	$(BIN)/pytest -r s -m delivery $(ONE_MORE) tests/house tests/docs tests/distribution
 
 test-gpu: venv  ## Tests on a CUDA device, all cases of its engines among them; without one, says so, and runs a sample on a fake one
-	$(BIN)/pytest -r s tests/device tests/engines/cuda tests/engines/cublas tests/codegen/test_nvptx.py
+	$(BIN)/pytest -r s tests/device tests/engines/cuda tests/engines/cublas tests/engines/cudnn tests/codegen/test_nvptx.py
 
 fuzz-gpu: venv  ## Random nets on a fake host with two CUDA devices that run as late as can be, and mutants of calls: some ten minutes
 	$(BIN)/python -m tests.device $(ONLY)

@@ -1,6 +1,7 @@
 """Write the declarations of NVIDIA's libraries anew from their headers, for those functions that are called.
 
-The headers come with the wheels `nvidia-cublas` and `nvidia-cudnn-cu13`, or with any installation of CUDA:
+The headers come with the wheels `nvidia-cublas`, `nvidia-cudnn-cu13` and `nvidia-nccl-cu13`, or with an installation
+of CUDA:
 
     python tools/generate_cuda.py cublas HEADER...
 
@@ -21,26 +22,32 @@ FUNCTIONS = {
         cublasSetWorkspace_v2 cublasGemmEx cublasGemmStridedBatchedEx
     """,
     "cudnn": """
-        cudnnCreate cudnnDestroy cudnnGetVersion cudnnGetErrorString cudnnSetStream cudnnCreateTensorDescriptor
-        cudnnDestroyTensorDescriptor cudnnSetTensorNdDescriptor cudnnCreateFilterDescriptor
-        cudnnDestroyFilterDescriptor cudnnSetFilterNdDescriptor cudnnCreateConvolutionDescriptor
-        cudnnDestroyConvolutionDescriptor cudnnSetConvolutionNdDescriptor cudnnSetConvolutionGroupCount
-        cudnnSetConvolutionMathType cudnnGetConvolutionForwardAlgorithm_v7 cudnnConvolutionForward cudnnAddTensor
-        cudnnGetConvolutionBackwardDataAlgorithm_v7 cudnnConvolutionBackwardData
-        cudnnGetConvolutionBackwardFilterAlgorithm_v7 cudnnConvolutionBackwardFilter cudnnConvolutionBackwardBias
-        cudnnCreatePoolingDescriptor cudnnDestroyPoolingDescriptor cudnnSetPoolingNdDescriptor cudnnPoolingForward
-        cudnnPoolingBackward
+        cudnnCreate cudnnDestroy cudnnGetVersion cudnnGetErrorString cudnnGetLastErrorString cudnnSetStream
+        cudnnCreateTensorDescriptor cudnnDestroyTensorDescriptor cudnnSetTensorNdDescriptor cudnnAddTensor
+        cudnnSetTensor cudnnConvolutionBackwardBias cudnnBackendCreateDescriptor cudnnBackendDestroyDescriptor
+        cudnnBackendSetAttribute cudnnBackendGetAttribute cudnnBackendFinalize cudnnBackendExecute
+    """,
+    "nccl": """
+        ncclGetVersion ncclGetErrorString ncclGetLastError ncclCommInitAll ncclCommDestroy ncclCommAbort
+        ncclCommGetAsyncError ncclGroupStart ncclGroupEnd ncclAllReduce ncclBroadcast ncclReduce ncclAllGather
+        ncclReduceScatter
     """,
 }
 ENUMS = {
     "cublas": ("cublasStatus_t", "cublasOperation_t", "cublasGemmAlgo_t", "cublasComputeType_t", "cudaDataType"),
     "cudnn": (
-        "cudnnStatus_t", "cudnnDataType_t", "cudnnTensorFormat_t", "cudnnConvolutionMode_t", "cudnnMathType_t",
-        "cudnnPoolingMode_t", "cudnnNanPropagation_t", "cudnnDeterminism_t", "cudnnConvolutionFwdAlgo_t",
-        "cudnnConvolutionBwdDataAlgo_t", "cudnnConvolutionBwdFilterAlgo_t",
+        "cudnnStatus_t", "cudnnDataType_t", "cudnnConvolutionMode_t", "cudnnPointwiseMode_t", "cudnnNanPropagation_t",
+        "cudnnBackendDescriptorType_t", "cudnnBackendAttributeType_t", "cudnnBackendAttributeName_t",
+        "cudnnBackendHeurMode_t", "cudnnBackendNumericalNote_t", "cudnnBackendBehaviorNote_t",
     ),
+    "nccl": ("ncclResult_t", "ncclRedOp_t", "ncclDataType_t"),
 }  # fmt: skip
-LETTERS = {"int": "i", "size_t": "z", "long long int": "q", "float": "f", "double": "d"}
+LETTERS = {"int": "i", "size_t": "z", "long long int": "q", "int64_t": "q", "float": "f", "double": "d"}
+UNUSED = re.compile(
+    r"CUDNN_ATTR_(?!TENSOR_|CONVOLUTION_|POINTWISE_|OPERATION_CONVOLUTION_|OPERATION_POINTWISE_|OPERATIONGRAPH_"
+    r"|ENGINE|EXECUTION_PLAN_|VARIANT_PACK_|DEVICEPROP_)|ncclMaxRedOp"
+)
+"""Enumerators that are left out: attributes of descriptors that nobody makes here, and what is computed of sizes."""
 
 
 def letter_of(argument: str, enums: frozenset[str]) -> str:
@@ -64,7 +71,7 @@ def written(library: str, text: str) -> str:
     enums = frozenset(re.findall(r"typedef\s+enum\s*\w*\s*\{[^}]*\}\s*(\w+)\s*;", text)) | {"cudaDataType"}
     lines = ["FUNCTIONS = {"]
     for name in FUNCTIONS[library].split():
-        found = re.search(rf"([\w ]+?\*?)\s*(?:CUBLASWINAPI|CUDNNWINAPI)\s+{name}\s*\(([^)]*)\)\s*;", text)
+        found = re.search(rf"([\w ]+?\*?)\s*(?:CUBLASWINAPI|CUDNNWINAPI)?\s+{name}\s*\(([^)]*)\)\s*;", text)
         assert found is not None, name
         result = "s" if "char" in found[1] else "z" if "size_t" in found[1] else "i"
         given = [one for one in found[2].split(",") if one.strip() != "void"]
@@ -89,7 +96,7 @@ def numbered(body: str) -> list[tuple[str, int]]:
     following = 0
     for entry in body.split(","):
         name, _, value = (part.strip() for part in entry.partition("="))
-        if not name:
+        if not name or UNUSED.match(name):
             continue
         shifted = re.fullmatch(r"\(?\s*(\w+)\s*<<\s*(\w+)\s*\)?", value)
         if shifted is not None:

@@ -24,8 +24,13 @@ from tazza.device.cuda.device import CUDADevice
 from tazza.device.cuda.graph import RecordingContext
 from tazza.device.initializer import initialize_devices
 from tazza.errors import KernelError, OutOfMemoryError, UnavailableError
+from tazza.runtime.flags import flag
 from tazza.runtime.fork import freed_in_child
 from tazza.tensor import allocator_of
+
+TF32 = flag(
+    "cuda_tf32", False, "products and convolutions of float32 on CUDA devices may round factors to TF32", kernels=True
+)
 
 TYPES: Mapping[str, Any] = {
     "p": ctypes.c_void_p,
@@ -129,12 +134,19 @@ class VendorLibrary:
         Raises:
             OutOfMemoryError, KernelError: the status is not success.
         """
-        function = getattr(self.functions(), name)
         device.enter()
         try:
-            status = function(*args)
+            self.call_anywhere(name, *args)
         finally:
             device.leave()
+
+    def call_anywhere(self, name: str, *args: object) -> None:
+        """Call a function for which it does not matter what the current context is.
+
+        Raises:
+            OutOfMemoryError, KernelError: the status is not success.
+        """
+        status = getattr(self.functions(), name)(*args)
         if status != 0:
             self._raise(name, status)
 

@@ -1,0 +1,49 @@
+"""Which engine is taken: what is asked of plans by arguments and a flag.
+
+Numbers of engines, notes and workspaces are those of the fake library.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tazza.device.cuda.vendor import TF32
+from tazza.errors import UnsupportedError
+from tests.engines.cudnn.there import W, X, on_device, on_fake, ran, there
+
+
+@on_fake
+def test_the_first_is_taken_that_is_steady_faithful_and_fits() -> None:
+    there("Conv", X, W, kernels=[3, 2])
+    assert ran() == [1]
+    there("Conv", X, W, kernels=[3, 2], ws_nbytes_limit=100)
+    assert ran() == [28]
+    there("Conv", X, W, kernels=[3, 2], ws_nbytes_limit=10)
+    assert ran() == [0]
+
+
+@on_fake
+def test_tf32_is_for_those_who_ask() -> None:
+    (exact,) = on_device("Conv", X, W, kernels=[3, 2])
+    with TF32.override(True):
+        (rounded,) = on_device("Conv", X, W, kernels=[3, 2])
+    assert ran() == [1, 67]
+    error = np.abs(exact - rounded).max()
+    assert 1e-5 < error < 1e-1
+
+
+@on_fake
+def test_an_algorithm_is_forced_or_refused() -> None:
+    there("Conv", X, W, kernels=[3, 2], force_algo_fwd=0)
+    assert ran() == [0]
+    there("Conv", X, W, kernels=[3, 2], force_algo=[1, 3, 1])
+    assert ran() == [1]
+    (dY,) = there("Conv", X, W, kernels=[3, 2])
+    ran()
+    there("ConvGradient", X, W, dY, kernels=[3, 2], no_bias=1, outputs=2, force_algo=[1, 3, 1])
+    assert ran() == [25, 1]
+    for number, told in ((4, "by the algorithm FFT"), (9, "force_algo_fwd = 9")):
+        with pytest.raises(UnsupportedError) as raised:
+            there("Conv", X, W, kernels=[3, 2], force_algo_fwd=number)
+        assert told in f"{raised.value} {raised.value.hint}"
