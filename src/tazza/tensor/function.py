@@ -196,8 +196,8 @@ FUNCTIONS = {
 TRUTHS = frozenset(name for name, one in FUNCTIONS.items() if one.rule in (Rule.TRUTH, Rule.LOGIC))
 """Functions that answer yes or no; in a formula of an operator that is 1.0 or 0.0, else a bool."""
 
-TYPED = frozenset(name for name, one in FUNCTIONS.items() if one.rule in (Rule.BITS, Rule.SHIFT, Rule.CAST))
-"""Functions that only mean something where the types are known: not in formulas of operators."""
+BITWISE = frozenset(name for name, one in FUNCTIONS.items() if one.rule in (Rule.BITS, Rule.SHIFT))
+"""Functions of integers and bools, which mean nothing where all numbers are floating point."""
 
 STANDARD = {one.standard: name for name, one in FUNCTIONS.items() if one.standard} | {name: name for name in FUNCTIONS}
 """Name in the array-API standard, or in the language, -> name in the language."""
