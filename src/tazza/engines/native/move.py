@@ -283,17 +283,17 @@ def _swept(v: Vector, body: Callable[[str, str, str, str | None], str]) -> Emit:
     return emit
 
 
-def _fill(lines: Lines, itemsize: int, step: int, word: Words) -> Emit:
-    del step
-    v = _vector(lines, itemsize)
-    full = v.full(word["pattern"])
-    return _swept(v, lambda target, source, i, mask: full)
-
-
-def _copy(lines: Lines, itemsize: int, step: int, word: Words) -> Emit:
-    del step, word
+def copies(lines: Lines, itemsize: int) -> Emit:
+    """Return what copies elements from begin to end of a run."""
     v = _vector(lines, itemsize)
     return _swept(v, lambda target, source, i, mask: v.load(source, i, mask))
+
+
+def fills(lines: Lines, itemsize: int, pattern: str) -> Emit:
+    """Return what fills elements from begin to end of a run with the low bits of an int64."""
+    v = _vector(lines, itemsize)
+    full = v.full(pattern)
+    return _swept(v, lambda target, source, i, mask: full)
 
 
 def _block(lines: Lines, itemsize: int, step: int, word: Words) -> Emit:
@@ -381,9 +381,9 @@ def _put(lines: Lines, itemsize: int, step: int, word: Words) -> Emit:
 
 
 _RUNS: dict[Run, Callable[[Lines, int, int, Words], Emit]] = {
-    "fill": _fill,
+    "fill": lambda lines, itemsize, step, word: fills(lines, itemsize, word["pattern"]),
     "dot": _dot,
-    "copy": _copy,
+    "copy": lambda lines, itemsize, step, word: copies(lines, itemsize),
     "block": _block,
     "spread": _spread,
     "pick": _pick,
