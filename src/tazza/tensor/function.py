@@ -117,6 +117,7 @@ def _unary() -> list[Function]:
         Function("round", 1, 1, _whole(np.rint), Rule.NUMBER),
         Function("sqrt", 1, 6, np.sqrt, Rule.FLOAT),
         Function("rsqrt", 1, 10, _rsqrt, Rule.FLOAT),
+        Function("cbrt", 1, 20, np.cbrt, Rule.FLOAT),
         Function("exp", 1, 12, np.exp, Rule.FLOAT),
         Function("exp2", 1, 12, np.exp2, Rule.FLOAT),
         Function("log", 1, 15, np.log, Rule.FLOAT),
