@@ -62,6 +62,7 @@ BOUNDS: dict[str, tuple[Callable[[Array], Array], float]] = {
     "atan": (np.arctan, 2.5),
     "rsqrt": (lambda x: 1 / np.sqrt(x), 2),
     "sqrt": (np.sqrt, 0.51),
+    "cbrt": (np.cbrt, 0.51),
     "sigmoid": (sigmoid, 3),
     "tanh": (np.tanh, 3.5),
 }

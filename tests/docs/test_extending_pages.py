@@ -15,7 +15,7 @@ from tazza.db import DB, Cursor, Mode, Transaction
 from tazza.operator import Cut, Observer
 from tazza.operator.row_program import JOINS, Lies, RowProgram
 from tazza.tensor.expression import Expression, Node
-from tazza.tensor.function import FUNCTIONS, TYPED
+from tazza.tensor.function import BITWISE, FUNCTIONS
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {"extending": 25, "observers": 15, "databases": 12, "formulas": 15}
@@ -48,11 +48,10 @@ def test_every_function_is_listed() -> None:
     assert functions() in text("formulas"), functions()
 
 
-def test_what_needs_types_is_named() -> None:
-    told = re.search(r"Not in formulas of operators: (.*?), and casts", text("formulas"))
+def test_what_needs_whole_numbers_is_named() -> None:
+    told = re.search(r"Of integers and bools alone are (.*?)\.", text("formulas"))
     assert told is not None
-    casts = {name for name, one in FUNCTIONS.items() if one.rule.name == "CAST"}
-    assert set(re.findall(r"`(\w+)`", told[1])) == TYPED - casts
+    assert set(re.findall(r"`(\w+)`", told[1])) == BITWISE
 
 
 def test_every_part_of_a_row_program_is_explained() -> None:

@@ -110,6 +110,7 @@ VALUES = {
     "erf": [math.erf(x) for x in AT],
     "sigmoid": [1 / (1 + math.exp(-x)) for x in AT],
     "rsqrt": [x**-0.5 for x in AT],
+    "cbrt": [math.cbrt(x) for x in AT],
     "floor": [0, 1, 2],
     "ceil": [1, 2, 3],
     "round": [0, 2, 2],

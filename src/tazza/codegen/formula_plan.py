@@ -6,7 +6,7 @@ without a gap are merged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, cast
 
@@ -16,8 +16,10 @@ from tazza.codegen.block import Slot, slots_of
 from tazza.codegen.loop import KINDS
 from tazza.codegen.nest import merged
 from tazza.codegen.scalar import Scalars
+from tazza.codegen.whole import WHOLE, whole
 from tazza.operator import Expression, LaidOut, Launch, OpView, Spec, Unsupported, formulas_of, scalars_of, show_dims
 from tazza.tensor import ROW_MAJOR, DataType, Layout, Opaque, Strided, TensorSpec
+from tazza.tensor.function import BITWISE
 
 MOST_AXES = 5
 
@@ -44,9 +46,12 @@ whatever the letters are called.
 
 
 def plan_formula(
-    op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec], make: Make
+    op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec], make: Make, *, integers: bool = False
 ) -> Launch | LaidOut | Unsupported:
-    """Return what `make` makes of an operator's formulas for these operands, and the layouts that it is made for."""
+    """Return what `make` makes of an operator's formulas for these operands, and the layouts that it is made for.
+
+    `integers`: it takes those of integers and bools as well (`codegen.whole`).
+    """
     expressions = formulas_of(op)
     slots = slots_of(op.schema, op.input_letters, outputs=False)
     results = slots_of(op.schema, op.output_letters, outputs=True)
@@ -62,7 +67,11 @@ def plan_formula(
     absent = sorted((used | scalars.names) - set(names))
     if absent:
         return Unsupported(f"its formula needs {', '.join(absent)}")
-    reason = _strange(zip(names, [*inputs, *outputs], strict=True), scalars, used)
+    named = dict(zip(names, [*inputs, *outputs], strict=True))
+    wanted = {slot.name: expressions[slot.name] for slot in results}
+    reason = _mixed(wanted, named, used) if integers and not scalars.expressions else "it takes no integers"
+    if reason is not None:
+        reason = _strange(named, scalars, used, wanted)
     if reason is not None:
         return Unsupported(reason)
     tensors = cast("list[TensorSpec]", [*inputs, *outputs])
@@ -80,9 +89,28 @@ def plan_formula(
     return _plan(expressions, read, operands[len(slots) :], scalars, make)
 
 
-def _strange(named: Iterable[tuple[str, Spec]], scalars: Scalars, used: Collection[str]) -> str | None:
-    """Return why these element types are not computed, or None."""
-    specs = [spec for name, spec in named if name in used or name not in scalars.names]
+def _mixed(expressions: Mapping[str, Expression], named: Mapping[str, Spec], used: Collection[str]) -> str | None:
+    """Return why formulas are not computed in integers and bools, or None."""
+    types = {name: spec.dtype for name, spec in named.items() if isinstance(spec, TensorSpec)}
+    if len(types) < len(named) or not {types[name] for name in (*used, *expressions)} <= WHOLE:
+        return "not all are integers and bools"
+    for name, expression in expressions.items():
+        found = whole(expression, types)
+        if isinstance(found, str):
+            return found
+        if found.dtype is not types[name] and DataType.BOOL not in (found.dtype, types[name]):
+            return f"it computes {found.dtype.label}, not {types[name].label}"
+    return None
+
+
+def _strange(
+    named: Mapping[str, Spec], scalars: Scalars, used: Collection[str], expressions: Mapping[str, Expression]
+) -> str | None:
+    """Return why these element types are not computed in floating point, or None."""
+    bitwise = [node.head for one in expressions.values() for node in one.nodes() if node.head in BITWISE]
+    if bitwise:
+        return f"{bitwise[0]} is not computed in floating point"
+    specs = [spec for name, spec in named.items() if name in used or name not in scalars.names]
     strange = [str(spec) for spec in specs if not isinstance(spec, TensorSpec) or spec.dtype not in KINDS]
     if strange:
         return f"it computes in floating point, not {strange[0]}"
@@ -143,7 +171,7 @@ def _layouts(
     if isinstance(chosen, Opaque) and not scalars:
         chosen = ROW_MAJOR
     padded = isinstance(chosen, Opaque) and chosen.nbytes != written[0].spec.nbytes
-    if padded and not _keeps_zero(expressions, {operand.name for operand in full}):
+    if padded and not _keeps_zero(expressions, full, others):
         chosen = ROW_MAJOR
     wishes: dict[str, Layout] = {
         operand.slot.letter: ROW_MAJOR for operand in others if operand.spec.layout != ROW_MAJOR
@@ -158,12 +186,16 @@ def _layouts(
     return chosen, wishes
 
 
-def _keeps_zero(expressions: Mapping[str, Expression], full: set[str]) -> bool:
+def _keeps_zero(expressions: Mapping[str, Expression], full: list[Operand], others: list[Operand]) -> bool:
     """Whether zeros stay zeros: kernels count on zeros in the padding of a vendor's layout."""
+    given = {
+        one.name: np.full((), value, np.float32 if one.spec.dtype.is_float else one.spec.dtype.numpy)
+        for value, operands in enumerate((full, others))
+        for one in operands
+    }
     with np.errstate(all="ignore"):
         values = [
-            expression.evaluate({name: np.float32(0 if name in full else 1) for name in expression.names})
-            for expression in expressions.values()
+            one.evaluate({name: given.get(name, np.float32(1)) for name in one.names}) for one in expressions.values()
         ]
     return all(np.all(value == 0) for value in values)
 

@@ -1,8 +1,8 @@
 """The functions of the expression language on vectors: what each becomes in LLVM IR.
 
 Arithmetic is rounded as IEEE says. For float32 exp and its kind are polynomials on a reduced range. Largest errors
-found, against float64 over all magnitudes (tests hold them): pow 0.51 ulp; exp, log, log1p 1.5 ulp; erf, expm1, sin,
-cos, acos, rsqrt 2; asin, atan, tan 2.5; sigmoid 3; tanh 3.5. Infinities, NaN, zeros and denormal numbers give what
+found, against float64 over all magnitudes (tests hold them): pow, cbrt 0.51 ulp; exp, log, log1p 1.5 ulp; erf, expm1,
+sin, cos, acos, rsqrt 2; asin, atan, tan 2.5; sigmoid 3; tanh 3.5. Infinities, NaN, zeros and denormal numbers give what
 NumPy gives, but for results of sigmoid below the smallest normal number, which become 0. Sines and their like of
 arguments above 2^40, powers of what is not positive, the functions not named here, and all of these functions in
 float64 are libm's, lane by lane.
@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from tazza.codegen import avx512, circle, saturating
 from tazza.codegen.arc import acos, asin, atan
 from tazza.codegen.emit import Lanes
-from tazza.codegen.power import power
+from tazza.codegen.power import cubic_root, power
 from tazza.tensor.expression import Expression, Node
 from tazza.tensor.function import TRUTHS
 
@@ -324,7 +324,7 @@ _PLAIN: dict[str, Emit] = {
     **{name: _libm(name) for name in ("pow", "exp2", "log2", "log10", "tan", "asin", "acos", "atan", "atan2", "hypot")},
     **{name: _libm(name) for name in ("sinh", "cosh", "asinh", "acosh", "atanh")},
 }
-_LIBM = ("exp", "log", "log1p", "expm1", "tanh", "erf", "sin", "cos")
+_LIBM = ("exp", "log", "log1p", "expm1", "tanh", "erf", "sin", "cos", "cbrt")
 UNARY: dict[int, dict[str, Emit]] = {
     32: {
         **_PLAIN,
@@ -338,6 +338,7 @@ UNARY: dict[int, dict[str, Emit]] = {
         "cos": circle.cos,
         "tan": circle.tan,
         "pow": power,
+        "cbrt": cubic_root,
         "asin": asin,
         "acos": acos,
         "atan": atan,

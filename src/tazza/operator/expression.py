@@ -3,7 +3,7 @@
     formula(RELU, Y="relu(X)")
 
 Engines compile them, graph passes compose several, and the operator's reference kernel, a plain function of its own,
-judges them. The language is that of `tazza.tensor.expression`, but for functions that need to know integers.
+judges them. The language is that of `tazza.tensor.expression`, but for casts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tazza.operator.mistake import strange_letters
 from tazza.registry import note_change
 from tazza.runtime.near_names import did_you_mean
 from tazza.tensor.expression import Expression
-from tazza.tensor.function import TYPED
+from tazza.tensor.function import CASTS
 
 if TYPE_CHECKING:
     from tazza.operator.schema import OpSchema, Spec
@@ -98,7 +98,7 @@ def _check_text(schema: OpSchema, of: str, text: str, allowed: Collection[str]) 
     except ArgumentError as error:
         raise SchemaError(f"{schema.type}: formula of {of}: {error.message}", hint=error.hint) from None
     strange = [name for name in parsed.names if name not in allowed]
-    strange += [node.head for node in parsed.nodes() if node.head in TYPED]
+    strange += [node.head for node in parsed.nodes() if node.head in CASTS]
     if strange:
         raise strange_letters(f"{schema.type}: formula {text!r} of {of} names", strange, allowed)
 

@@ -117,6 +117,7 @@ def _unary() -> list[Function]:
         Function("round", 1, 1, _whole(np.rint), Rule.NUMBER),
         Function("sqrt", 1, 6, np.sqrt, Rule.FLOAT),
         Function("rsqrt", 1, 10, _rsqrt, Rule.FLOAT),
+        Function("cbrt", 1, 20, np.cbrt, Rule.FLOAT),
         Function("exp", 1, 12, np.exp, Rule.FLOAT),
         Function("exp2", 1, 12, np.exp2, Rule.FLOAT),
         Function("log", 1, 15, np.log, Rule.FLOAT),
@@ -196,8 +197,8 @@ FUNCTIONS = {
 TRUTHS = frozenset(name for name, one in FUNCTIONS.items() if one.rule in (Rule.TRUTH, Rule.LOGIC))
 """Functions that answer yes or no; in a formula of an operator that is 1.0 or 0.0, else a bool."""
 
-TYPED = frozenset(name for name, one in FUNCTIONS.items() if one.rule in (Rule.BITS, Rule.SHIFT, Rule.CAST))
-"""Functions that only mean something where the types are known: not in formulas of operators."""
+BITWISE = frozenset(name for name, one in FUNCTIONS.items() if one.rule in (Rule.BITS, Rule.SHIFT))
+"""Functions of integers and bools, which mean nothing where all numbers are floating point."""
 
 STANDARD = {one.standard: name for name, one in FUNCTIONS.items() if one.standard} | {name: name for name in FUNCTIONS}
 """Name in the array-API standard, or in the language, -> name in the language."""

@@ -13,11 +13,13 @@ from functools import partial
 from tazza.codegen.block import BlockLaunch, Word, accepts_dense
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.formula_plan import Axes, Operand, plan_formula
-from tazza.codegen.kernel import threads_for
+from tazza.codegen.kernel import lane_count, threads_for
 from tazza.codegen.loop import lanes_of, load, load_one, store, sweep
 from tazza.codegen.nest import HEAD, each_row
 from tazza.codegen.scalar import Scalars
+from tazza.codegen.typed import TypedEmission, Vector
 from tazza.codegen.vector import Emission
+from tazza.codegen.whole import WHOLE, Whole, whole
 from tazza.device import Context
 from tazza.engines.native import SOURCES
 from tazza.operator import (
@@ -45,7 +47,7 @@ def prepare_formula(
     """Offer to compile an operator's formulas for these operands: every blob is moved once."""
     del context
     nbytes = sum(spec.nbytes for spec in (*inputs, *outputs) if isinstance(spec, TensorSpec) and spec.shape_known)
-    make = partial(plan_formula, op, inputs, outputs, _launch)
+    make = partial(plan_formula, op, inputs, outputs, _launch, integers=True)
     return Offer(make, estimate_ns=nbytes / machine().memory_bytes_per_ns)
 
 
@@ -98,8 +100,12 @@ def kernel_address(
     if scalars.expressions:
         description += f" with {scalars}"
     wide = DataType.DOUBLE in (*(dtype for dtype, _ in sources), *targets)
+    integers = None if scalars.expressions else _in_integers(results, sources, targets)
 
     def write(lines: Lines) -> None:
+        if integers is not None:
+            _write_integers(lines, integers, sources, targets, depth)
+            return
         v = lanes_of(lines, 64 if wide else 32)
         given = scalars.write(v, HEAD + depth + (1 + depth) * (len(sources) + len(targets)))
         _write(v, results, sources, targets, (depth, given))
@@ -134,6 +140,51 @@ def _write(
         sweep(v, begin, end, body)
 
     each_row(v.lines, depth, len(sources) + len(targets), row)
+
+
+def _in_integers(
+    results: Sequence[Expression], sources: Sequence[tuple[DataType, bool]], targets: Sequence[DataType]
+) -> list[Whole] | None:
+    """Return expressions as integers and bools are computed, None where they are computed in floating point."""
+    if not {*targets, *(dtype for dtype, _ in sources)} <= WHOLE:
+        return None
+    types = {f"a{k}": dtype for k, (dtype, _) in enumerate(sources)}
+    found = [one for expression in results if isinstance(one := whole(expression, types), Whole)]
+    return found if len(found) == len(results) else None
+
+
+def _write_integers(
+    lines: Lines,
+    results: Sequence[Whole],
+    sources: Sequence[tuple[DataType, bool]],
+    targets: Sequence[DataType],
+    depth: int,
+) -> None:
+    """Write the loops over rows and vectors, as many lanes as the widest type has."""
+    count = lane_count(8 * max(dtype.itemsize for dtype in (*targets, *(dtype for dtype, _ in sources))))
+    vectors = [Vector(lines, count, dtype) for dtype in (*(dtype for dtype, _ in sources), *targets)]
+    numbers = {name: number for one in results for name, number in one.numbers.items()}
+    types = {f"a{k}": dtype for k, (dtype, _) in enumerate(sources)} | {n: dtype for n, (dtype, _) in numbers.items()}
+    given = {name: Vector(lines, count, dtype).constant(value) for name, (dtype, value) in numbers.items()}
+
+    def row(pointers: Sequence[str], begin: str, end: str) -> None:
+        fixed = {f"a{k}": vectors[k].load_one(pointers[k]) for k, (_, changes) in enumerate(sources) if not changes}
+
+        def body(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+            del carried
+            moving = {
+                f"a{k}": vectors[k].load(pointers[k], i, mask) for k, (_, changes) in enumerate(sources) if changes
+            }
+            emission = TypedEmission(lines, count, {**given, **fixed, **moving}, types)
+            values = [Vector(lines, count, one.dtype) for one in results]
+            found = [emission.write(one.expression) for one in results]
+            for k, (value, vector) in enumerate(zip(found, values, strict=True), len(sources)):
+                vectors[k].store(vector.converted(value, vectors[k].dtype), pointers[k], i, mask)
+            return ()
+
+        sweep(vectors[0], begin, end, body)
+
+    each_row(lines, depth, len(vectors), row)
 
 
 def register_formula(schema: OpSchema) -> None:

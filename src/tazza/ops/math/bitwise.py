@@ -9,7 +9,6 @@ import numpy as np
 from tazza.operator import (
     INDEX,
     Array,
-    Cost,
     Effects,
     OpSchema,
     OpView,
@@ -17,11 +16,12 @@ from tazza.operator import (
     blob,
     family,
     forbidden,
+    formula,
     kernel,
     schema,
-    streamed,
 )
-from tazza.ops.math.broadcast import BROADCAST_ARGS, check_axis, joint_dims, lying
+from tazza.ops.math.broadcast import BROADCAST_ARGS, align_b, check_axis, joint_dims, lying
+from tazza.ops.math.elementwise import formula_cost
 from tazza.tensor import DataType, TensorSpec
 
 
@@ -29,25 +29,21 @@ def bitwise_infer(op: OpView, A: TensorSpec, B: TensorSpec) -> TensorSpec:
     return TensorSpec(joint_dims(op, A, B), A.dtype)
 
 
-def bitwise_cost(op: OpView, A: TensorSpec, B: TensorSpec, C: TensorSpec) -> Cost:
-    del op
-    return streamed((A, B), (C,), flops=C.size)
-
-
 @dataclass(frozen=True, slots=True)
 class Bits:
-    """What tells one operator from another: when a bit of C is set, the ufunc, what 12 and 10 give."""
+    """What tells one operator from another: when a bit of C is set, its formula, the ufunc, what 12 and 10 give."""
 
     when: str
+    text: str
     combine: np.ufunc
     example: int
 
 
 @family(
     {
-        "BitwiseAnd": Bits("that of A and that of B are", np.bitwise_and, 8),
-        "BitwiseOr": Bits("that of A or that of B is, or both", np.bitwise_or, 14),
-        "BitwiseXor": Bits("that of A or that of B is, but not both", np.bitwise_xor, 6),
+        "BitwiseAnd": Bits("that of A and that of B are", "bit_and(A, B)", np.bitwise_and, 8),
+        "BitwiseOr": Bits("that of A or that of B is, or both", "bit_or(A, B)", np.bitwise_or, 14),
+        "BitwiseXor": Bits("that of A or that of B is, but not both", "bit_xor(A, B)", np.bitwise_xor, 6),
     }
 )
 def bitwise(type: str, row: Bits) -> OpSchema:
@@ -66,7 +62,8 @@ def bitwise(type: str, row: Bits) -> OpSchema:
     )
     made.validate(check_axis)
     made.infer(bitwise_infer)
-    made.cost(bitwise_cost)
+    made.cost(formula_cost)
+    formula(made, C=row.text, align=align_b)
 
     @kernel(made)
     def combine(op: OpView, A: Array, B: Array, C: Array) -> None:

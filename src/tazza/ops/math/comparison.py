@@ -173,7 +173,7 @@ NOT = schema(
     array([False,  True])
     """,
 )
-formula(NOT, Y="1 - X")
+formula(NOT, Y="logical_not(X)")
 NOT.cost(formula_cost)
 
 

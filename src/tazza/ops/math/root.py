@@ -118,4 +118,5 @@ def square_root_divide(op: OpView, X: Array, scale: Array, Y: Array) -> None:
     np.multiply(X, factors.reshape(-1, *(1,) * (X.ndim - 1)), out=Y)
 
 
+formula(CBRT, Y="cbrt(X)")
 formula(CBRT_GRADIENT, dX="dY / (3 * Y * Y)")

@@ -6,7 +6,7 @@ Source: Caffe2; NumPy's rules of broadcasting.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -15,16 +15,20 @@ from tazza.operator import (
     INDEX,
     Array,
     Cost,
+    Cut,
     Dims,
     Effects,
     GradientRequest,
     OpView,
     Role,
+    RowProgram,
+    Total,
     arg,
     blob,
     ends,
     kernel,
     not_written,
+    row_program,
     schema,
     show_dims,
     streamed,
@@ -161,6 +165,18 @@ def tile_gradient_kernel(op: OpView, dY: Array, axis: Array | None, dX: Array) -
         whole, part = _parts(op, axis, dY, dX)
         np.sum(whole, axis=1, keepdims=True, dtype=dX.dtype, out=part)
 
+
+def _summed_tiles(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+    """Say how tiles are added: those of the axis along which dY has more elements than dX."""
+    del op
+    dY, dX = specs["dY"], specs["dX"]
+    at = next((axis for axis, (y, x) in enumerate(zip(dY.shape, dX.shape, strict=True)) if y != x), 0)
+    tiles = dY.shape[at] // max(dX.shape[at], 1)
+    cut = Cut.of((*dX.shape[:at], tiles, *dX.shape[at:]), [at])
+    return cut if isinstance(cut, str) else RowProgram(cut, {"dX": Total("sum", "dY")})
+
+
+row_program(TILE_GRADIENT, _summed_tiles)
 
 NUMPY_TILE = schema(
     "NumpyTile",
@@ -306,3 +322,15 @@ def expand_gradient_kernel(dY: Array, dX: Array) -> None:
     again = tuple(i + new for i, n in enumerate(dX.shape) if n == 1 and dY.shape[i + new] != 1)
     summed = dY.sum(axis=(*range(new), *again), dtype=dX.dtype)
     dX[...] = summed.reshape(dX.shape)
+
+
+def _summed_copies(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+    """Say how copies are added: along axes that X lacks, or of which it has one element."""
+    del op
+    dY, dX = specs["dY"], specs["dX"]
+    own = (*(1,) * (len(dY.shape) - len(dX.shape)), *dX.shape)
+    cut = Cut.of(dY.shape, [axis for axis, (n, x) in enumerate(zip(dY.shape, own, strict=True)) if n != x])
+    return cut if isinstance(cut, str) else RowProgram(cut, {"dX": Total("sum", "dY")})
+
+
+row_program(EXPAND_GRADIENT, _summed_copies)

@@ -1,4 +1,4 @@
-"""Cast of float32 to int32: numbers that do not fit, and NaN, give the smallest, as x86 processors have it."""
+"""Cast between numbers: floats that do not fit, and NaN, give the smallest integer, as x86 processors have it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import cast as as_type
 
 from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
 from tazza.codegen.emit import Lines
-from tazza.codegen.kernel import threads_for
-from tazza.codegen.loop import lanes_of, load, share, sweep
+from tazza.codegen.kernel import lane_count, threads_for
+from tazza.codegen.loop import share, sweep
+from tazza.codegen.typed import Vector
 from tazza.device import Context
 from tazza.engines.native import SOURCES
 from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
@@ -16,34 +17,35 @@ from tazza.ops.shape.cast import CAST
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, TensorSpec
 
-BEHIND = 2.0**31
-"""The first number that does not fit."""
-LEAST = -(2**31)
+UNIT = 64
+"""Borders between threads lie at multiples of so many elements."""
 
 
-def write_cast(lines: Lines) -> None:
-    """Write Y = X without fractions."""
-    v = lanes_of(lines)
-    kind, short = f"<{v.count} x i32>", f"v{v.count}i32"
+def write_cast(lines: Lines, source: DataType, target: DataType) -> None:
+    """Write Y = X, as another type."""
+    count = lane_count(8 * max(source.itemsize, target.itemsize))
+    x, y = (Vector(lines, count, dtype) for dtype in (source, target))
     X, Y = (lines.load_pointer("%block", word) for word in (2, 3))
-    begin, end = share(lines, lines.load_word("%block", 1), v.count)
-    lines.declare(f"void @llvm.masked.store.{short}.p0({kind}, ptr, i32, {v.mask})")
+    begin, end = share(lines, lines.load_word("%block", 1), UNIT)
 
     def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
         del carried
-        x = load(v, DataType.FLOAT, X, i, mask)
-        near = lines.let(f"fptosi {v.type} {x} to {kind}")  # undefined where it does not fit, and not taken there
-        below, above = v.compare("olt", x, v.constant(BEHIND)), v.compare("oge", x, v.constant(-BEHIND))
-        fits = lines.let(f"and {v.mask} {below}, {above}")
-        y = lines.let(f"select {v.mask} {fits}, {kind} {near}, {kind} splat (i32 {LEAST})")
-        at = lines.let(f"getelementptr i32, ptr {Y}, i64 {i}")
-        if mask is None:
-            lines.do(f"store {kind} {y}, ptr {at}, align 4")
-        else:
-            lines.do(f"call void @llvm.masked.store.{short}.p0({kind} {y}, ptr {at}, i32 4, {v.mask} {mask})")
+        value = x.load(X, i, mask)
+        rounds = source.is_float and not target.is_float and target is not DataType.BOOL
+        y.store(_whole(x, value, target) if rounds else x.converted(value, target), Y, i, mask)
         return ()
 
-    sweep(v, begin, end, some)
+    sweep(x, begin, end, some)
+
+
+def _whole(x: Vector, value: str, target: DataType) -> str:
+    """Return floats without fractions: int64 or int32, and of smaller types what these have in their low bits."""
+    wide = Vector(x.lines, x.count, DataType.INT64 if target is DataType.INT64 else DataType.INT32)
+    behind = 2.0 ** (8 * wide.dtype.itemsize - 1)
+    near = x.lines.let(f"fptosi {x.type} {value} to {wide.type}")  # undefined where it does not fit: not taken there
+    below, above = x.lanes.compare("olt", value, x.constant(behind)), x.lanes.compare("oge", value, x.constant(-behind))
+    fits = x.lines.let(f"and {x.lanes.mask} {below}, {above}")
+    return wide.converted(wide.select(fits, near, wide.constant(-behind)), target)
 
 
 @launcher(CAST, engine="native", accepts=accepts_rows)
@@ -51,7 +53,10 @@ def prepare_cast(op: OpView, context: Context, inputs: Sequence[Spec], outputs: 
     """Compile the conversion."""
     del op, context
     X, Y = as_type("tuple[TensorSpec, TensorSpec]", (inputs[0], outputs[0]))
-    if (X.dtype, Y.dtype) != (DataType.FLOAT, DataType.INT32):
-        return Unsupported(f"float32 to int32 is compiled, not {X.dtype.label} to {Y.dtype.label}")
-    threads = threads_for(thread_count(), X.size, 4, 8)
-    return BlockLaunch(SOURCES.compiled("cast", write_cast), (threads, X.size, Slot("X"), Slot("Y")))
+    if Y.dtype is DataType.STRING:
+        return Unsupported("text is not compiled")
+    threads = threads_for(thread_count(), X.size, 4, X.dtype.itemsize + Y.dtype.itemsize)
+    address = SOURCES.compiled(
+        f"cast {X.dtype.label} {Y.dtype.label}", lambda lines: write_cast(lines, X.dtype, Y.dtype)
+    )
+    return BlockLaunch(address, (threads, X.size, Slot("X"), Slot("Y")))

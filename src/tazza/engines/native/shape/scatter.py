@@ -1,72 +1,125 @@
-"""Scatter: one element after the other, in the order of indices; threads share what stands before the axis."""
+"""Scatter, ScatterAssign: elements and rows in the order of indices, each target written by one thread."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
+from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, accepts_rows_but
 from tazza.codegen.emit import Lines
-from tazza.codegen.kernel import threads_for
-from tazza.codegen.loop import count_loop
-from tazza.codegen.rows import FIRST, D, each_row, element, finish_status, index_at, stop_if, when
+from tazza.codegen.kernel import lane_count, threads_for
+from tazza.codegen.loop import count_loop, share, sweep
+from tazza.codegen.rows import FIRST, D, N, ask_ahead, each_row, element, finish_status, index_at, stop_if, when
+from tazza.codegen.typed import Vector
 from tazza.device import Context
 from tazza.engines.native import SOURCES
+from tazza.engines.native.move import copies
 from tazza.operator import Launch, Operands, OpView, Spec, Unsupported, launcher
-from tazza.ops.shape.scatter import SCATTER
+from tazza.operator.in_place import overwritten
+from tazza.ops.shape.scatter import SCATTER, SCATTER_ASSIGN
 from tazza.ops.sparse.segment import check_rows
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, TensorSpec
 
 NAMES = ("places", "some", "along", "behind")
+AHEAD = 8
+"""How many indices before its turn a row is asked for."""
 POINTERS = ("indices", "X", "updates", "Y")
 """Words behind N = A, D = B and the status: V; then the extents before, along and behind the axis that indices have."""
 
 
 def write_scatter(lines: Lines, bits: int, itemsize: int, *, last: bool) -> None:
-    """Write Y = X, but Y[a, index of (a, v, b), b] = updates[a, v, b] for the a, v and b of indices; `last`: b is 0."""
-    kind, width = f"i{8 * itemsize}", lines.load_word("%block", D)
+    """Write Y = X, but Y[a, index of (a, v, b), b] = updates[a, v, b] for the a, v and b of indices; `last`: b is 0.
+
+    In place all indices are looked at first, so that nothing is written where one is wrong; else those of each a.
+    """
+    width = lines.load_word("%block", D)
     number = {name: lines.load_word("%block", FIRST + n) for n, name in enumerate(NAMES)}
     at = {name: lines.load_pointer("%block", FIRST + len(NAMES) + n) for n, name in enumerate(POINTERS)}
+    kind, copy = f"i{8 * itemsize}", copies(lines, itemsize)
     whole = lines.let(f"mul i64 {number['places']}, {width}")
     part = lines.let(f"mul i64 {number['along']}, {number['behind']}")
-
-    def look(i: str) -> None:
-        index = index_at(lines, at["indices"], i, bits)
-        stop_if(lines, lines.let(f"icmp uge i64 {index}, {number['places']}"))  # -1 is too large
-
-    def move(source: str, i: str, target: str, j: str) -> None:
-        value = lines.let(f"load {kind}, ptr {element(lines, source, i, kind)}")
-        lines.do(f"store {kind} {value}, ptr {element(lines, target, j, kind)}")
+    apart = lines.let(f"icmp ne ptr {at['X']}, {at['Y']}")
 
     def outer(a: str) -> None:
         start = lines.let(f"mul i64 {a}, {whole}")
         x, y = (element(lines, at[name], start, kind) for name in ("X", "Y"))
-        apart = lines.let(f"icmp ne ptr {x}, {y}")
-        when(lines, apart, lambda: count_loop(lines, "0", whole, lambda i: move(x, i, y, i)))
+        when(lines, apart, lambda: copy(y, x, "0", whole))
 
         def scattered() -> None:
             first = lines.let(f"mul i64 {a}, {part}")
             own = element(lines, at["indices"], first, f"i{bits}")
             updates = element(lines, at["updates"], first, kind)
+            when(lines, apart, lambda: look(lines, own, part, number["places"], bits))
 
             def place(v: str) -> None:
-                row = lines.let(f"mul i64 {v}, {number['behind']}")
+                row = v if last else lines.let(f"mul i64 {v}, {number['behind']}")
 
                 def one(b: str) -> None:
                     i = lines.let(f"add i64 {row}, {b}")
                     to = lines.let(f"mul i64 {index_at(lines, own, i, bits)}, {width}")
-                    move(updates, i, y, lines.let(f"add i64 {to}, {b}"))
+                    value = lines.let(f"load {kind}, ptr {element(lines, updates, i, kind)}")
+                    lines.do(f"store {kind} {value}, ptr {element(lines, y, lines.let(f'add i64 {to}, {b}'), kind)}")
 
-                count_loop(lines, "0", "1" if last else number["behind"], one)
+                if last:
+                    one("0")
+                else:
+                    count_loop(lines, "0", number["behind"], one)
 
             count_loop(lines, "0", number["along"], place)
 
         when(lines, lines.let(f"icmp slt i64 {a}, {number['some']}"), scattered)
 
-    count_loop(lines, "0", lines.let(f"mul i64 {number['some']}, {part}"), look)
+    def look_at_all() -> None:
+        look(lines, at["indices"], lines.let(f"mul i64 {number['some']}, {part}"), number["places"], bits)
+
+    when(lines, apart, lambda: None, look_at_all)
     each_row(lines, outer)
+
+
+def look(lines: Lines, indices: str, count: str, places: str, bits: int) -> None:
+    """Leave the work with a status where an index is that of no place; whole vectors are looked at."""
+    v = Vector(lines, lane_count(bits), DataType.INT64 if bits == 64 else DataType.INT32)
+    lanes = replace(v, dtype=DataType.BOOL)
+    most, none = v.full(places), "zeroinitializer"
+
+    def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+        index = v.load(indices, i, mask)
+        wrong = lines.let(f"icmp uge {v.type} {index}, {most}")  # -1 is too large
+        if mask is not None:
+            wrong = lines.let(f"and {lanes.type} {wrong}, {mask}")  # what is masked is 0, too large for no places
+        wide = lines.let(f"sext {lanes.type} {wrong} to {v.type}")
+        return (lines.let(f"or {v.type} {carried[0]}, {wide}"),)
+
+    (found,) = sweep(v, "0", count, some, (none,))
+    seen = lines.let(f"icmp ne {v.type} {found}, zeroinitializer")
+    bitset = lines.let(f"bitcast {lanes.type} {seen} to i{v.count}")
+    stop_if(lines, lines.let(f"icmp ne i{v.count} {bitset}, 0"))
+
+
+def write_assign(lines: Lines, bits: int, itemsize: int) -> None:
+    """Write Y[index k] = rows[k] in the order of k; each thread has a part of the rows of Y, so that the last stays."""
+    count, width, places = (lines.load_word("%block", word) for word in (N, D, FIRST))
+    indices, rows, target = (lines.load_pointer("%block", FIRST + 1 + n) for n in range(3))
+    copy, kind = copies(lines, itemsize), f"i{8 * itemsize}"
+    look(lines, indices, count, places, bits)
+    first, behind = share(lines, places)
+
+    def start(pointer: str, row: str) -> str:
+        return element(lines, pointer, lines.let(f"mul i64 {row}, {width}"), kind)
+
+    def one(k: str) -> None:
+        ask_ahead(
+            lines, (k, AHEAD, count), lambda later: [start(target, index_at(lines, indices, later, bits))], write=True
+        )
+        place = index_at(lines, indices, k, bits)
+        near = lines.let(f"sub i64 {place}, {first}")
+        own = lines.let(f"icmp ult i64 {near}, {lines.let(f'sub i64 {behind}, {first}')}")
+        when(lines, own, lambda: copy(start(target, place), start(rows, k), "0", width))
+
+    count_loop(lines, "0", count, one)
 
 
 @launcher(SCATTER, engine="native", accepts=accepts_rows)
@@ -93,6 +146,28 @@ def prepare_scatter(
         check_rows(op, operands["indices"].array, V, "indices")
 
     return BlockLaunch(address, (threads, A, B, 0, V, a, v, b, *slots), check=check)
+
+
+@launcher(SCATTER_ASSIGN, engine="native", accepts=accepts_rows_but(overwritten(SCATTER_ASSIGN)))
+def prepare_scatter_assign(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch | Unsupported:
+    """Compile the rows that are put into X."""
+    del context, outputs
+    X, indices, _ = cast("Sequence[TensorSpec]", inputs)
+    if not accepts_rows("X", X):
+        return Unsupported("the rows of X do not lie one behind the other")
+    bits, itemsize, width = 8 * indices.dtype.itemsize, X.dtype.itemsize, math.prod(X.shape[1:])
+    address = SOURCES.compiled(
+        f"scatter assign {bits} {itemsize}", lambda lines: write_assign(lines, bits, itemsize), finish_status
+    )
+    threads = max(1, min(X.shape[0], threads_for(thread_count(), indices.size * width, 0, 2 * itemsize)))
+
+    def check(operands: Operands) -> None:
+        check_rows(op, operands["indices"].array, X.shape[0], "indices")
+
+    words = (threads, indices.size, width, 0, X.shape[0])
+    return BlockLaunch(address, (*words, Slot("indices"), Slot("rows"), Slot("Y")), check=check)
 
 
 def _parted(shape: tuple[int, ...], axis: int) -> tuple[int, int, int]:

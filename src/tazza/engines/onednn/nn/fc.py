@@ -1,4 +1,4 @@
-"""Fully connected layers: FC, its gradient, and FusedFC.
+"""Fully connected layers: FC, its gradient, FusedFC, and FCTransposed, a product of matrices.
 
 Letters as in `ops.fc`. oneDNN multiplies (N, K) by (M, K); where X is cut at its axis 1, K may be the extents C, S...
 of an image, in whatever order they lie: W's columns are then brought into that order, and the image is not reordered.
@@ -21,7 +21,7 @@ from tazza.engines.onednn.narrow import narrowed
 from tazza.engines.onednn.prepare import Answer, onednn, wished
 from tazza.engines.onednn.primitive import Attributes, PostOp, PrimitiveDescriptor, describe
 from tazza.operator import LaidOut, OpView
-from tazza.ops.nn.fc import FC, FC_GRADIENT
+from tazza.ops.nn.fc import FC, FC_GRADIENT, fcs
 from tazza.ops.nn.fused import FUSED_FC, epilogue_of
 from tazza.ops.shape.axis import axes_from
 from tazza.runtime.fpmath import FPMATH
@@ -126,6 +126,23 @@ def fc(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     view = Product.of(op, specs["X"], specs["W"]).narrowed(specs["X"])
     found = _forward(view, specs)
     return LaidOut(PrimitiveLaunch(found, ARGUMENTS), _layouts(view, found, specs["W"]))
+
+
+@onednn(fcs["FCTransposed"], empty="zero", accepts=accepts_narrow, estimate_ns=product_ns)
+def fc_transposed(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
+    """Y = X W + b."""
+    X, W, b, Y = (specs[letter] for letter in ("X", "W", "b", "Y"))
+    view = Product(X.size // (W.size // b.size), b.size, (W.size // b.size,), ROW_MAJOR).narrowed(X)
+    found = describe(
+        "matmul",
+        view.source(X),
+        Descriptor.any((*view.inner, view.M), view.source(X).dtype),
+        Descriptor.of((1, view.M), b.dtype),
+        view.target(Y),
+        attributes=Attributes((), FPMATH.value),
+        flops=view.flops,
+    )
+    return LaidOut(PrimitiveLaunch(found, ARGUMENTS), _layouts(view, found, W))
 
 
 @onednn(FUSED_FC, empty="zero", accepts=accepts_narrow, estimate_ns=product_ns)

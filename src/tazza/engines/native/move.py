@@ -1,0 +1,392 @@
+"""Moves of elements: boxes of outputs, each filled with one number or with what lies at equal steps in an input.
+
+A box has extents, and in either blob a place where it begins and a step along each axis: the place of an element is an
+affine function of its coordinates. Axes are put in the order of the output's memory and merged where both blobs go on.
+Of what is left the last axis is a *run*, the one before counts the runs of a *sheet*, the others count sheets; threads
+share one of the three. A run is
+
+    fill       one number                        dot            one number, apart in the output
+    copy       dense in both                     block          the same, so long that memcpy has it
+    spread     one element for all               pick           dense in the output, a few elements apart in the input
+    gather     the same, further apart           put            apart in the output as well
+
+Words of the block: threads; for each kind of run its boxes and how many there are; the addresses of blobs. The words
+of a box are `_BOX`, then extents, steps in the output and steps in the input of the axes that count sheets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from tazza.codegen.block import BlockLaunch, Constant, Slot, Word
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import threads_for
+from tazza.codegen.loop import count_loop, share, sweep
+from tazza.codegen.nest import Axis, merged, row_pointers
+from tazza.codegen.rows import element
+from tazza.codegen.typed import Vector
+from tazza.engines.native import SOURCES
+from tazza.operator import Unsupported
+from tazza.runtime.machine import machine
+from tazza.runtime.native_code import processor
+from tazza.runtime.threads import thread_count
+from tazza.tensor import DataType, Strided, TensorSpec
+
+Run = Literal["fill", "dot", "copy", "block", "spread", "pick", "gather", "put"]
+UNITS = {1: DataType.INT8, 2: DataType.INT16, 4: DataType.INT32, 8: DataType.INT64}
+"""Bytes of an element, and the type as which it is moved."""
+BLOCK_BYTES = 2048
+"""A run of so many bytes is worth a call of memcpy."""
+MOST_PICKED = 4
+"""Steps, in elements, up to which whole vectors are read and picked from; a gather reads one element at a time."""
+_BOX = (
+    *("level", "sheets", "runs", "elements", "into", "out_of", "pattern", "target_at", "source_at"),
+    *("target_run", "source_run", "target_step", "source_step"),
+)
+"""Words of a box: which of the three extents threads share, these, the blobs, then places and steps in bytes."""
+
+
+class Lie(NamedTuple):
+    """Where a box begins in a blob, and its step along each axis; in elements."""
+
+    start: int
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A box of elements: how it lies in the output and in the input; where it lies in none, it is filled.
+
+    `fill` are the bytes of an element, none for zeros; `into` and `out_of` the places of the blobs among a launch's.
+    """
+
+    extents: tuple[int, ...]
+    target: Lie
+    source: Lie | None = None
+    fill: bytes = b""
+    into: int = 0
+    out_of: int = 0
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the step along each axis of a row-major blob.
+
+    >>> row_major((2, 3, 5))
+    (15, 5, 1)
+    """
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def steps_in(spec: TensorSpec) -> tuple[int, ...]:
+    """Return the step along each axis of a strided blob, 0 along those of extent 1."""
+    assert isinstance(spec.layout, Strided), "launchers take no others unless they say so"
+    steps = spec.layout.steps(spec.shape)
+    return tuple(0 if extent == 1 else step for extent, step in zip(spec.shape, steps, strict=True))
+
+
+def frame(shape: Sequence[int], taken: Sequence[range], target: Lie) -> Iterator[Box]:
+    """Yield boxes of zeros: all of a shape but the ranges that are taken along its axes.
+
+    >>> [box.extents for box in frame((4, 5), [range(1, 3), range(0, 2)], Lie(0, (5, 1)))]
+    [(1, 5), (1, 5), (2, 3)]
+    """
+    for axis, kept in enumerate(taken):
+        for part in (range(kept.start), range(kept.stop, shape[axis])):
+            ranges = (*taken[:axis], part, *map(range, shape[axis + 1 :]))
+            start = sum(one.start * step for one, step in zip(ranges, target.steps, strict=True))
+            box = Box(tuple(map(len, ranges)), Lie(target.start + start, target.steps))
+            if math.prod(box.extents):
+                yield box
+
+
+def move_ns(boxes: Sequence[Box], dtype: DataType) -> float:
+    """Return how long a move takes, roughly."""
+    return sum(_nbytes(box, dtype.itemsize) for box in boxes) / machine().memory_bytes_per_ns
+
+
+def move_launch(
+    boxes: Sequence[Box],
+    dtype: DataType,
+    targets: Sequence[Slot] = (Slot("Y"),),
+    sources: Sequence[Slot] = (Slot("X"),),
+) -> BlockLaunch | Unsupported:
+    """Return the launch that moves elements of a type by these boxes, no two of which overlap in an output."""
+    if dtype is DataType.STRING:
+        return Unsupported("text is not compiled")
+    plans = [_plan(box, dtype.itemsize) for box in boxes if math.prod(box.extents)]
+    forms = sorted({plan.form for plan in plans})
+    nbytes = sum(_nbytes(plan.box, dtype.itemsize) for plan in plans)
+    threads = threads_for(thread_count(), 1, 0, nbytes)
+    words: list[Word] = [threads]
+    for form in forms:
+        rows = [plan.words(threads, len(targets)) for plan in plans if plan.form == form]
+        words += [Constant(np.array(rows, np.int64).tobytes()), len(rows)]
+    told = ", ".join(f"{form.run} {form.step} {form.depth}" for form in forms)
+    writer = _Writer(dtype.itemsize, forms)
+    address = SOURCES.compiled(f"moves of {dtype.itemsize} bytes: {told}", writer.write)
+    return BlockLaunch(address, (*words, *targets, *sources))
+
+
+def _nbytes(box: Box, itemsize: int) -> int:
+    return math.prod(box.extents) * itemsize * (1 if box.source is None else 2)
+
+
+# -- planning ----------------------------------------------------------------------------------------------------------
+
+
+class Form(NamedTuple):
+    """What tells two loops apart: the run, its step where elements are picked, how many axes count sheets."""
+
+    run: Run
+    step: int
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A box, and its axes in the order of the output: extent, and the steps in output and input, in bytes."""
+
+    box: Box
+    itemsize: int
+    axes: tuple[Axis, ...]
+
+    @property
+    def form(self) -> Form:
+        """The loops of it."""
+        extent, (target, source) = self.axes[-1]
+        run, step = self._run(extent, target, source)
+        return Form(run, step, len(self.axes) - 2)
+
+    def _run(self, extent: int, target: int, source: int) -> tuple[Run, int]:
+        if target != self.itemsize:
+            return ("dot" if self.box.source is None else "put"), 0
+        if self.box.source is None:
+            return "fill", 0
+        if source == 0:
+            return "spread", 0
+        if source == self.itemsize:
+            return ("block" if extent * self.itemsize >= BLOCK_BYTES else "copy"), 0
+        step = source // self.itemsize
+        return ("pick", step) if step <= MOST_PICKED else ("gather", 0)
+
+    def words(self, threads: int, targets: int) -> list[int]:
+        """Return what stands in the block for it, where input blobs stand behind so many output blobs."""
+        *counting, (runs, run_steps), (elements, steps) = self.axes
+        box, size = self.box, self.itemsize
+        shared = (math.prod(extent for extent, _ in counting), runs, elements)
+        enough = [level for level, count in enumerate(shared) if count >= 4 * threads]
+        level = enough[0] if enough else max(range(len(shared)), key=shared.__getitem__)
+        pattern = int.from_bytes(box.fill * (8 // size), "little", signed=True)
+        starts = (box.target.start * size, 0 if box.source is None else box.source.start * size)
+        out_of = box.into if box.source is None else targets + box.out_of
+        found = [level, *shared, box.into, out_of, pattern, *starts, *run_steps, *steps]
+        return [*found, *(extent for extent, _ in counting), *(one[k] for k in (0, 1) for _, one in counting)]
+
+
+def _plan(box: Box, itemsize: int) -> _Plan:
+    none = (0,) * len(box.extents)
+    pairs = zip(box.target.steps, none if box.source is None else box.source.steps, strict=True)
+    axes = [(extent, (a * itemsize, b * itemsize)) for extent, (a, b) in zip(box.extents, pairs, strict=True)]
+    axes.sort(key=lambda axis: -axis[1][0])
+    found = merged(axes)
+    if not found:
+        found = [(1, (itemsize, itemsize))]
+    if len(found) == 1:
+        found = [(1, (0, 0)), *found]
+    return _Plan(box, itemsize, tuple(found))
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+class _Writer:
+    """Writes the loops of all forms that a launch has."""
+
+    def __init__(self, itemsize: int, forms: Sequence[Form]) -> None:
+        self.itemsize = itemsize
+        self.forms = forms
+
+    def write(self, lines: Lines) -> None:
+        """Write one form after the other."""
+        blobs = lines.let(f"getelementptr i64, ptr %block, i64 {1 + 2 * len(self.forms)}")
+        for k, form in enumerate(self.forms):
+            table, count = lines.load_pointer("%block", 1 + 2 * k), lines.load_word("%block", 2 + 2 * k)
+            width = len(_BOX) + 3 * form.depth
+
+            def box(b: str, form: Form = form, table: str = table, width: int = width) -> None:
+                self._box(lines, form, element(lines, table, lines.let(f"mul i64 {b}, {width}"), "i64"), blobs)
+
+            count_loop(lines, "0", count, box)
+
+    def _box(self, lines: Lines, form: Form, at: str, blobs: str) -> None:
+        word = {name: lines.load_word(at, n) for n, name in enumerate(_BOX)}
+        borders: list[tuple[str, str]] = []
+        for level, name in enumerate(("sheets", "runs", "elements")):
+            chosen, total = lines.let(f"icmp eq i64 {word['level']}, {level}"), word[name]
+            begin, end = share(lines, total)
+            mine = lines.let(f"select i1 {chosen}, i64 {begin}, i64 0")
+            borders.append((mine, lines.let(f"select i1 {chosen}, i64 {end}, i64 {total}")))
+        extents, *steps = (
+            [lines.load_word(at, len(_BOX) + part * form.depth + n) for n in range(form.depth)] for part in range(3)
+        )
+        bases = [
+            [self._start(lines, element(lines, blobs, word[blob], "i64"), word[offset]), *along]
+            for blob, offset, along in zip(("into", "out_of"), ("target_at", "source_at"), steps, strict=True)
+        ]
+        run = _RUNS[form.run](lines, self.itemsize, form.step, word)
+
+        def sheet(r: str) -> None:
+            places = row_pointers(lines, r, extents, bases)
+
+            def one(m: str) -> None:
+                target, source = (
+                    element(lines, place, lines.let(f"mul i64 {m}, {word[step]}"), "i8")
+                    for place, step in zip(places, ("target_run", "source_run"), strict=True)
+                )
+                run(target, source, *borders[2])
+
+            count_loop(lines, *borders[1], one)
+
+        count_loop(lines, *borders[0], sheet)
+
+    @staticmethod
+    def _start(lines: Lines, blob: str, offset: str) -> str:
+        return lines.let(f"add i64 {lines.let(f'load i64, ptr {blob}')}, {offset}")
+
+
+Words = Mapping[str, str]
+Emit = Callable[[str, str, str, str], None]
+"""emit(target, source, begin, end): write elements from begin to end of a run."""
+
+
+def _vector(lines: Lines, itemsize: int, least_bytes: int = 1) -> Vector:
+    """Return whole vectors of elements; of fewer lanes where elements are moved one at a time."""
+    return Vector(lines, processor().vector_bytes // max(itemsize, least_bytes), UNITS[itemsize])
+
+
+def _swept(v: Vector, body: Callable[[str, str, str, str | None], str]) -> Emit:
+    """Return what stores `body(target, source, i, mask)` at elements i, i + 1 ..."""
+
+    def emit(target: str, source: str, begin: str, end: str) -> None:
+        def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+            del carried
+            v.store(body(target, source, i, mask), target, i, mask)
+            return ()
+
+        sweep(v, begin, end, some)
+
+    return emit
+
+
+def copies(lines: Lines, itemsize: int) -> Emit:
+    """Return what copies elements from begin to end of a run."""
+    v = _vector(lines, itemsize)
+    return _swept(v, lambda target, source, i, mask: v.load(source, i, mask))
+
+
+def fills(lines: Lines, itemsize: int, pattern: str) -> Emit:
+    """Return what fills elements from begin to end of a run with the low bits of an int64."""
+    v = _vector(lines, itemsize)
+    full = v.full(pattern)
+    return _swept(v, lambda target, source, i, mask: full)
+
+
+def _block(lines: Lines, itemsize: int, step: int, word: Words) -> Emit:
+    del step, word
+    lines.declare("void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
+
+    def emit(target: str, source: str, begin: str, end: str) -> None:
+        first, last = (lines.let(f"mul i64 {border}, {itemsize}") for border in (begin, end))
+        size = lines.let(f"sub i64 {last}, {first}")
+        to, of = (element(lines, pointer, first, "i8") for pointer in (target, source))
+        lines.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {of}, i64 {size}, i1 false)")
+
+    return emit
+
+
+def _spread(lines: Lines, itemsize: int, step: int, word: Words) -> Emit:
+    del step, word
+    v = _vector(lines, itemsize)
+
+    def emit(target: str, source: str, begin: str, end: str) -> None:
+        full = v.load_one(source)
+        _swept(v, lambda target, source, i, mask: full)(target, source, begin, end)
+
+    return emit
+
+
+def _pick(lines: Lines, itemsize: int, step: int, word: Words) -> Emit:
+    v = _vector(lines, itemsize, 4)
+
+    def picked(target: str, source: str, i: str, mask: str | None) -> str:
+        del target
+        if mask is not None:
+            return v.gather(source, i, word["source_step"], mask)
+        return _every(v, step, source, lines.let(f"mul i64 {i}, {step}"))
+
+    return _swept(v, picked)
+
+
+def _every(v: Vector, step: int, source: str, first: str) -> str:
+    """Return elements `first`, `first + step` ... of as many vectors, the last of which ends at the last of them."""
+    found = "poison"
+    for part in range(step):
+        begin = part * v.count - (step - 1 if part == step - 1 else 0)
+        here = v.load(source, v.lines.let(f"add i64 {first}, {begin}"), None)
+        places = [
+            v.count + lane * step - begin if begin <= lane * step < begin + v.count else lane for lane in range(v.count)
+        ]
+        order = ", ".join(f"i32 {place}" for place in places)
+        found = v.lines.let(f"shufflevector {v.type} {found}, {v.type} {here}, <{v.count} x i32> <{order}>")
+    return found
+
+
+def _gather(lines: Lines, itemsize: int, step: int, word: Words) -> Emit:
+    del step
+    v = _vector(lines, itemsize, 4)
+    return _swept(v, lambda target, source, i, mask: v.gather(source, i, word["source_step"], mask))
+
+
+def _apart(lines: Lines, itemsize: int, word: Words, value: Callable[[Vector, str, str], str]) -> Emit:
+    """Return what writes elements one after the other, apart in the output."""
+    v = Vector(lines, 1, UNITS[itemsize])
+
+    def emit(target: str, source: str, begin: str, end: str) -> None:
+        def one(i: str) -> None:
+            to = element(lines, target, lines.let(f"mul i64 {i}, {word['target_step']}"), "i8")
+            v.store(value(v, source, i), to, "0", None)
+
+        count_loop(lines, begin, end, one)
+
+    return emit
+
+
+def _dot(lines: Lines, itemsize: int, step: int, word: Words) -> Emit:
+    del step
+    return _apart(lines, itemsize, word, lambda v, source, i: v.full(word["pattern"]))
+
+
+def _put(lines: Lines, itemsize: int, step: int, word: Words) -> Emit:
+    del step
+
+    def value(v: Vector, source: str, i: str) -> str:
+        return v.load(element(lines, source, lines.let(f"mul i64 {i}, {word['source_step']}"), "i8"), "0", None)
+
+    return _apart(lines, itemsize, word, value)
+
+
+_RUNS: dict[Run, Callable[[Lines, int, int, Words], Emit]] = {
+    "fill": lambda lines, itemsize, step, word: fills(lines, itemsize, word["pattern"]),
+    "dot": _dot,
+    "copy": lambda lines, itemsize, step, word: copies(lines, itemsize),
+    "block": _block,
+    "spread": _spread,
+    "pick": _pick,
+    "gather": _gather,
+    "put": _put,
+}

@@ -1,0 +1,48 @@
+"""OneHot: a row of zeros, and the 1 in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import threads_for
+from tazza.codegen.rows import FIRST, D, each_row, element, finish_status, index_at, row_at, stop_if
+from tazza.device import Context
+from tazza.engines.native import SOURCES
+from tazza.engines.native.move import fills
+from tazza.operator import Launch, Operands, OpView, Spec, launcher
+from tazza.ops.shape.one_hot import ONE_HOT
+from tazza.ops.sparse.segment import check_rows
+from tazza.runtime.threads import thread_count
+from tazza.tensor import TensorSpec
+
+
+def write_one_hot(lines: Lines) -> None:
+    """Write Y[n] = 0, but 1 at X[n]."""
+    width = lines.load_word("%block", D)
+    X, Y = (lines.load_pointer("%block", FIRST + k) for k in range(2))
+    zeros = fills(lines, 4, "0")
+
+    def row(n: str) -> None:
+        place, start = index_at(lines, X, n, 64), row_at(lines, Y, n, width)
+        zeros(start, start, "0", width)
+        stop_if(lines, lines.let(f"icmp uge i64 {place}, {width}"))  # -1 is too large
+        lines.do(f"store float 1.0, ptr {element(lines, start, place)}")
+
+    each_row(lines, row)
+
+
+@launcher(ONE_HOT, engine="native", accepts=lambda letter, spec: letter == "size" or accepts_rows(letter, spec))
+def prepare_one_hot(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+    """Compile the rows."""
+    del context, inputs
+    N, D = cast("TensorSpec", outputs[0]).shape
+
+    def check(operands: Operands) -> None:
+        check_rows(op, operands["X"].array, D, "X")
+
+    threads = threads_for(thread_count(), N, 0, 4 * D + 8)
+    address = SOURCES.compiled("one hot", write_one_hot, finish_status)
+    return BlockLaunch(address, (threads, N, D, 0, Slot("X"), Slot("Y")), check=check)

@@ -1,0 +1,62 @@
+"""Range: counted in whole numbers, then times the step, plus the start, each rounded as elements are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from tazza.codegen.block import BlockLaunch, Slot, Word
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import lane_count, threads_for
+from tazza.codegen.loop import share, sweep
+from tazza.codegen.typed import Vector, joined
+from tazza.device import Context
+from tazza.engines.native import SOURCES
+from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.ops.shape.range import RANGE
+from tazza.runtime.threads import thread_count
+from tazza.tensor import DataType, TensorSpec
+
+COUNT, Y, START, STEP = range(1, 5)
+"""Words of the block behind the threads."""
+COUNTED = 2**31
+"""The first number to which 32 bits cannot count."""
+
+
+def write_range(lines: Lines, dtype: DataType, *, start: bool, step: bool) -> None:
+    """Write Y[i] = start + i step; one that is not there is 0, or 1."""
+    y = Vector(lines, lane_count(8 * dtype.itemsize), dtype)
+    counter = Vector(lines, y.count, DataType.INT64 if dtype.itemsize == 8 else DataType.INT32)
+    target = lines.load_pointer("%block", Y)
+    first = y.load_one(lines.load_pointer("%block", START)) if start else None
+    by = y.load_one(lines.load_pointer("%block", STEP)) if step else None
+    begin, end = share(lines, lines.load_word("%block", COUNT), y.count)
+
+    def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+        del carried
+        value = counter.converted(counter.counted(i, "1"), dtype)
+        value = value if by is None else joined(y, "mul", value, by)
+        y.store(value if first is None else joined(y, "add", first, value), target, i, mask)
+        return ()
+
+    sweep(y, begin, end, some)
+
+
+@launcher(RANGE, engine="native", accepts=lambda letter, spec: True)
+def prepare_range(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch | Unsupported:
+    """Compile the fill; start and step are read in each run, so that others of as many numbers do as well."""
+    del context, inputs
+    spec = cast("TensorSpec", outputs[0])
+    if spec.size >= COUNTED and spec.dtype.itemsize < 8:
+        return Unsupported(f"{spec.size} numbers are not counted in 32 bits")
+    start, step = op.has_input("stop"), op.has_input("step")
+    address = SOURCES.compiled(
+        f"range {spec.dtype.label} {start} {step}",
+        lambda lines: write_range(lines, spec.dtype, start=start, step=step),
+    )
+    flops, nbytes = 3, spec.dtype.itemsize
+    words: list[Word] = [threads_for(thread_count(), spec.size, flops, nbytes), spec.size, Slot("Y")]
+    words += [Slot("start") if start else 0, Slot("step") if step else 0]
+    return BlockLaunch(address, tuple(words))

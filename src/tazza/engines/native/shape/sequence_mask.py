@@ -1,0 +1,101 @@
+"""SequenceMask: of each row the columns that are kept lie side by side: they are copied, those around them filled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import numpy as np
+
+from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import threads_for
+from tazza.codegen.rows import FIRST, D, each_row, element, row_at
+from tazza.device import Context
+from tazza.engines.native import SOURCES
+from tazza.engines.native.move import copies, fills
+from tazza.operator import Launch, OpView, Spec, launcher
+from tazza.ops.shape.sequence_mask import COUNTED, SEQUENCE_MASK, divided
+from tazza.runtime.threads import thread_count
+from tazza.tensor import TensorSpec
+
+ROWS, COLUMNS, EACH, RADIUS, FILL, LENGTHS, X, Y = range(FIRST, FIRST + 8)
+"""Words of the block behind B I rows of J E elements: I, J and E, then what the operator says, and addresses."""
+FARTHEST = 2**40
+"""No column is so far from a length; a larger radius keeps as much."""
+
+Borders = tuple[str, str]
+"""The first column of a row that is kept, and the one behind the last, wherever they lie."""
+
+
+def _window(lines: Lines, length: str) -> Borders:
+    radius = lines.load_word("%block", RADIUS)
+    last = lines.let(f"add i64 {length}, {radius}")
+    return lines.let(f"sub i64 {length}, {radius}"), lines.let(f"add i64 {last}, 1")
+
+
+KEPT: dict[str, Callable[[Lines, str, str, str], Borders]] = {
+    "sequence": lambda lines, i, columns, length: ("0", length),
+    "window": lambda lines, i, columns, length: _window(lines, length),
+    "upper": lambda lines, i, columns, length: ("0", lines.let(f"add i64 {i}, 1")),
+    "lower": lambda lines, i, columns, length: (i, columns),
+    "upperdiag": lambda lines, i, columns, length: ("0", i),
+    "lowerdiag": lambda lines, i, columns, length: (lines.let(f"add i64 {i}, 1"), columns),
+}
+"""Mode -> what is kept of row i, by the number of columns, and by the length of the row."""
+
+
+def write_mask(lines: Lines, mode: str) -> None:
+    """Write Y = X where columns are kept, else the fill."""
+    lines.declare("i64 @llvm.smin.i64(i64, i64)")
+    lines.declare("i64 @llvm.smax.i64(i64, i64)")
+    rows, columns, each, width = (lines.load_word("%block", word) for word in (ROWS, COLUMNS, EACH, D))
+    lengths, source, target = (lines.load_pointer("%block", word) for word in (LENGTHS, X, Y))
+    copy, fill = copies(lines, 4), fills(lines, 4, lines.load_word("%block", FILL))
+
+    def within(column: str, least: str) -> str:
+        low = lines.let(f"call i64 @llvm.smax.i64(i64 {column}, i64 {least})")
+        return lines.let(f"call i64 @llvm.smin.i64(i64 {low}, i64 {columns})")
+
+    def row(n: str) -> None:
+        i, length = lines.let(f"urem i64 {n}, {rows}"), "0"
+        if mode in COUNTED:
+            length = lines.let(f"load i32, ptr {element(lines, lengths, i, 'i32')}")
+            length = lines.let(f"sext i32 {length} to i64")
+        first, behind = KEPT[mode](lines, i, columns, length)
+        begin = within(first, "0")
+        end = within(behind, begin)
+        begin, end = (lines.let(f"mul i64 {border}, {each}") for border in (begin, end))
+        x, y = (row_at(lines, pointer, n, width) for pointer in (source, target))
+        fill(y, x, "0", begin)
+        copy(y, x, begin, end)
+        fill(y, x, end, width)
+
+    each_row(lines, row)
+
+
+@launcher(SEQUENCE_MASK, engine="native", accepts=accepts_rows)
+def prepare_sequence_mask(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+    """Compile the rows of a mode."""
+    del context, outputs
+    batches, rows, columns, each = divided(op, cast("TensorSpec", inputs[0]).shape)
+    value = np.float32(0 if op.grad else op.fill_val)
+    pattern = int(np.frombuffer(value.tobytes(), np.int32)[0])
+    radius = max(-FARTHEST, min(op.radius, FARTHEST))
+    lengths = Slot("lengths") if op.mode in COUNTED else 0
+    threads = threads_for(thread_count(), batches * rows, 0, 8 * columns * each)
+    words = (
+        threads,
+        batches * rows,
+        columns * each,
+        0,
+        rows,
+        columns,
+        each,
+        radius,
+        pattern,
+        lengths,
+        Slot("X"),
+        Slot("Y"),
+    )
+    return BlockLaunch(SOURCES.compiled(f"mask {op.mode}", lambda lines: write_mask(lines, op.mode)), words)

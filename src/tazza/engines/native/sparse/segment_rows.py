@@ -1,0 +1,76 @@
+"""LengthsTile: rows one behind the other, as often as lengths say; threads share the rows that are written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import cast
+
+from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import threads_for
+from tazza.codegen.loop import count_loop, share
+from tazza.codegen.rows import FIRST, D, N, element
+from tazza.device import Context
+from tazza.engines.native import SOURCES
+from tazza.engines.native.move import copies
+from tazza.operator import OpView, SizedLaunch, Spec, Unsupported, launcher
+from tazza.ops.sparse.segment import row_count
+from tazza.ops.sparse.segment_rows import LENGTHS_TILE
+from tazza.runtime.threads import thread_count
+from tazza.tensor import DataType, TensorSpec
+
+WRITTEN, LENGTHS, X, Y = range(FIRST, FIRST + 4)
+"""Words behind N rows of D elements: the rows that are written, and addresses."""
+
+
+def write_tile(lines: Lines, itemsize: int) -> None:
+    """Write row n of X at the places of Y that are its own and this thread's."""
+    lines.declare("i64 @llvm.smin.i64(i64, i64)")
+    lines.declare("i64 @llvm.smax.i64(i64, i64)")
+    width, count = lines.load_word("%block", D), lines.load_word("%block", N)
+    lengths, source, target = (lines.load_pointer("%block", word) for word in (LENGTHS, X, Y))
+    first, behind = share(lines, lines.load_word("%block", WRITTEN))
+    copy, kind = copies(lines, itemsize), f"i{8 * itemsize}"
+
+    def start(pointer: str, row: str) -> str:
+        return element(lines, pointer, lines.let(f"mul i64 {row}, {width}"), kind)
+
+    written = lines.let("alloca i64")
+    lines.do(f"store i64 0, ptr {written}")
+
+    def row(n: str) -> None:
+        length = lines.let(f"load i32, ptr {element(lines, lengths, n, 'i32')}")
+        before = lines.let(f"load i64, ptr {written}")
+        end = lines.let(f"add i64 {before}, {lines.let(f'sext i32 {length} to i64')}")
+        lines.do(f"store i64 {end}, ptr {written}")
+        begin = lines.let(f"call i64 @llvm.smax.i64(i64 {before}, i64 {first})")
+        last = lines.let(f"call i64 @llvm.smin.i64(i64 {end}, i64 {behind})")
+        x = start(source, n)
+        count_loop(lines, begin, last, lambda at: copy(start(target, at), x, "0", width))
+
+    count_loop(lines, "0", count, row)
+
+
+@launcher(LENGTHS_TILE, engine="native", accepts=accepts_rows)
+def prepare_lengths_tile(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> SizedLaunch | Unsupported:
+    """Compile the copies, of as many rows as there turn out to be."""
+    del context, outputs
+    spec = cast("TensorSpec", inputs[0])
+    if spec.dtype is DataType.STRING:
+        return Unsupported("text is not compiled")
+    itemsize, width = spec.dtype.itemsize, math.prod(spec.shape[1:])
+
+    def launch(rows: int) -> BlockLaunch:
+        threads = threads_for(thread_count(), rows * width, 0, 2 * itemsize)
+        address = SOURCES.compiled(f"lengths tile {itemsize}", lambda lines: write_tile(lines, itemsize))
+        words = (threads, spec.shape[0], width, 0, rows)
+        return BlockLaunch(address, (*words, Slot("lengths"), Slot("X"), Slot("Y")))
+
+    return SizedLaunch(
+        lambda operands: {"Y": (row_count(op, "lengths", operands["lengths"].array), *spec.shape[1:])},
+        lambda sizes: launch(sizes["Y"][0]),
+        {"Y": spec.dtype},
+    )
