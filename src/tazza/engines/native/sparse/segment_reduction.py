@@ -41,13 +41,13 @@ ROWS, TABLE, POINTER = FIRST, FIRST + 1, FIRST + 2
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a kernel is written from, and told apart by; without a division all rows are one segment.
+    """What a kernel is written from, and told apart by.
 
     `codes` says how rows of DATA in few bits are kept.
     """
 
     reducer: Reducer
-    division: Division | None
+    division: Division
     dtype: DataType
     index_bits: int
     weights: bool = False
@@ -61,13 +61,13 @@ class Work:
     @property
     def ordered(self) -> bool:
         """Whether rows do not lie in the order of segments."""
-        return self.division is not None and self.division.name in ORDERED
+        return self.division.name in ORDERED
 
     def __str__(self) -> str:
         """Return what tells it apart from other kernels."""
-        r, division = self.reducer, "one" if self.division is None else self.division.name
+        r = self.reducer
         formulas = (r.start, r.join, r.finish, r.back, r.back_scalar)
-        return f"{division} {formulas} {self.dtype} {self.index_bits} {self.weights} {self.codes}"
+        return f"{self.division.name} {formulas} {self.dtype} {self.index_bits} {self.weights} {self.codes}"
 
 
 class Segments:
@@ -291,7 +291,7 @@ def segment_launch(
     starts, order = 8 * (shapes.segments + 1), 8 * shapes.rows if work.ordered else 0
     own = op.schema.dynamic  # sizes were found just now: there is no scratch memory of theirs
     places: dict[str, Word] = {
-        "by": 0 if division is None else Slot(division.letter),
+        "by": Slot(division.letter),
         "starts": Memory(starts) if own else Scratch(),
         "order": Memory(order) if own else Scratch(starts),
     }
@@ -303,8 +303,6 @@ def segment_launch(
     numbers = (threads, shapes.segments, shapes.width, 0, shapes.rows, shapes.table)
 
     def check(operands: Operands) -> None:
-        if division is None:
-            return
         by = operands[division.letter].array
         if op.output_letters == ("Y",):
             division.count(op, by)
