@@ -203,7 +203,8 @@ class RowTask:
         cut = self.program.cut
         sizes = {"each": cut.size, "pairs": 2 * cut.size, "row": cut.before * cut.behind, "along": cut.along, "one": 1}
         for one in operands:
-            if specs[one.name].size != sizes.get(one.lies, specs[one.name].size):
+            size = sizes.get(one.lies, specs[one.name].size)
+            if specs[one.name].size != size and not (one.lies == "along" and specs[one.name].size > size):
                 return f"{one.name} has {specs[one.name].size} elements, not {sizes[one.lies]}"
         if (cut.behind, cut.outer) != (1, 1) and any(one.lies in ("picked", "repeated") for one in operands):
             return "rows lie side by side, and share what is said of some of them"

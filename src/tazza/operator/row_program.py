@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from tazza.tensor import TensorSpec
 
 Lies: TypeAlias = Literal["row", "along", "repeated", "one"]
-"""How a letter lies that has no element for each place: a number for each row, for each place of a row, for each of
-some rows which is said again for the next ones, for all."""
+"""How a letter lies that has no element for each place: a number for each row, for each place of a row (what it has
+behind these is not looked at), for each of some rows which is said again for the next ones, for all."""
 
 JOINS: Mapping[str, tuple[str, float]] = {
     "sum": ("a + b", 0.0),

@@ -33,6 +33,17 @@ def test_every_schema_with_rows_has_a_kernel() -> None:
     assert all(kernel_key(name, "native") in KERNELS for name in ROW_RULES)
 
 
+@pytest.mark.parametrize("type", ["ReduceSumGradient", "ReduceMeanGradient", "ReduceMaxGradient", "ReduceL2Gradient"])
+@pytest.mark.parametrize("shape", [(5, 255), (5, 257), (1, 300), (7, 1001), (70, 4000), (0, 300)])
+def test_rows_that_become_columns(type: str, shape: tuple[int, int]) -> None:
+    draw = np.random.default_rng(sum(shape))
+    X = draw.integers(-9, 9, shape).astype(np.float32)
+    dY, Y = (draw.integers(-9, 9, (1, shape[1])).astype(np.float32) for _ in range(2))
+    definition = operator_def(type, ["dY", "X", "Y"], ["dX"], axes=[0])
+    found = [run(definition, [dY, X, Y], engine)[0][0] for engine in ("native", "reference")]
+    np.testing.assert_allclose(*found, rtol=1e-6)
+
+
 def test_what_is_refused() -> None:
     x = np.ones((2, 3, 5, 7), np.float32)
     assert reason("ReduceMax", x, axes=[1, 2]) is None

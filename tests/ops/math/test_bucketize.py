@@ -44,6 +44,17 @@ def test_cases(case: Case, engine: str) -> None:
     check_op(case, engine)
 
 
+@pytest.mark.parametrize("count", [0, 1, 20, 256, 257, 511, 512, 1000])
+def test_few_and_many_boundaries(count: int) -> None:
+    draw = np.random.default_rng(count)
+    X = np.round(draw.standard_normal(3001) * 3, 1).astype(np.float32)
+    X[:6] = NAN, np.inf, -np.inf, 0, -0.0, 1e30
+    bounds = np.sort(np.round(draw.standard_normal(count) * 3, 1)).astype(np.float32)
+    bounds[:1], bounds[-1:] = -np.inf, np.inf
+    found = [run_op("Bucketize", X, engine=engine, boundaries=bounds.tolist()) for engine in ("native", "reference")]
+    np.testing.assert_array_equal(*found)
+
+
 REFUSED: list[tuple[str, list[Any], dict[str, Any], type[TazzaError], str]] = [
     ("Bucketize", [X], {"boundaries": [2.0, 1.0]}, ArgumentError, "are not sorted"),
     ("Bucketize", [X[0, 0]], {}, ShapeError, "X"),

@@ -111,3 +111,26 @@ REFUSED: list[tuple[list[Any], dict[str, Any], type[Exception], str]] = [
 def test_refused(inputs: list[Any], args: dict[str, Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         run_op("LpPool", *inputs, **args)
+
+
+@pytest.mark.parametrize("p", [1.5, 3.0, -1.0])
+@pytest.mark.parametrize(
+    ("shape", "args"),
+    [
+        ((2, 3, 9, 37), {"kernels": [2, 3], "strides": [2, 2], "pads": [1, 1, 0, 2]}),
+        ((2, 3, 5, 40), {"kernels": [3, 2], "strides": [4, 1]}),
+        ((2, 7, 6, 19), {"kernels": [3, 2], "strides": [2, 3], "order": "NHWC"}),
+        ((2, 3, 5, 21), {"global_pooling": 1}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_zeros_and_what_is_no_number(shape: tuple[int, ...], args: dict[str, Any], p: float) -> None:
+    X = values(*shape)
+    draw = np.random.default_rng(5)
+    for odd, share in ((0.0, 0.4), (np.nan, 0.01), (np.inf, 0.01)):
+        X[draw.random(shape) < share] = odd
+    Y, expected = (run_op("LpPool", X, engine=engine, p=p, **args) for engine in ("native", "reference"))
+    np.testing.assert_allclose(Y, expected, rtol=1e-5)
+    dY = values(*expected.shape)
+    found = [run_op("LpPoolGradient", X, expected, dY, engine=one, p=p, **args) for one in ("native", "reference")]
+    np.testing.assert_allclose(*found, rtol=1e-5, atol=1e-5)

@@ -44,6 +44,26 @@ def test_what_is_no_number_stands_for_0() -> None:
     assert found.data.tolist() == [9, 11]
 
 
+@pytest.mark.parametrize(
+    ("scale", "point"),
+    [(0.03, 128), (0.7, 2**20), (1.1, -(2**20)), (5e-38, 255), (3e37, -7), (3e38, 9)],
+)
+def test_compiled_steps_are_those_of_quotients(scale: float, point: int) -> None:
+    draw = np.random.default_rng(7)
+    step = np.float32(scale)
+    steps = draw.integers(-300, 300, 5003) - point + draw.choice([0.0, 0.5], 5003)
+    with np.errstate(over="ignore"):
+        ties = (steps.astype(np.float32) * step).astype(np.float32)
+    near = [np.nextafter(ties, np.float32(side)) for side in (-np.inf, np.inf)]
+    x = np.concatenate([ties, *near, np.float32([np.nan, np.inf, -np.inf, 0, -0.0, 3e38, -3e38, 1e-44])])
+    with np.errstate(over="ignore"):
+        found = [
+            run_op("Int8Quantize", x, engine=engine, Y_scale=scale, Y_zero_point=point).data
+            for engine in ("native", "reference")
+        ]
+    np.testing.assert_array_equal(*found)
+
+
 def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ArgumentError, match="not above 0"):
         run_op("Int8Quantize", X, Y_scale=0.0)

@@ -57,6 +57,20 @@ def test_arg_max(case: Case, engine: str) -> None:
     check_op(case, engine)
 
 
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((3, 70_001), 1), ((1, 300_000), 1), ((2, 700, 131), 1), ((900, 33), 0), ((70, 2100), 1)]
+)
+@pytest.mark.parametrize("dtype", ["f", "l"])
+@pytest.mark.parametrize("type", TYPES)
+def test_long_rows_many_columns_and_equal_numbers(type: str, dtype: str, shape: tuple[int, ...], axis: int) -> None:
+    draw = np.random.default_rng(3)
+    X = draw.integers(-999, 999, shape).astype(dtype)
+    if dtype == "f":
+        X[draw.random(shape) < 0.1] = NAN
+    found = [run_op(type, X, engine=engine, axis=axis) for engine in ("native", "reference")]
+    np.testing.assert_array_equal(*found)
+
+
 REFUSED: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
     (X, {"axis": 3}, ShapeError, "axis 3 of an X of rank 3"),
     (X, {"axis": -2}, ArgumentError, "axis"),

@@ -42,6 +42,15 @@ def test_unique(case: Case, engine: str) -> None:
     check_op(case, engine)
 
 
+@pytest.mark.parametrize("dtype", ["i", "l"])
+@pytest.mark.parametrize("apart", [1, 3, 5000, 10**8])
+def test_many_elements_near_each_other_and_far_apart(apart: int, dtype: str) -> None:
+    X = (np.random.default_rng(apart).integers(-apart, apart, 3001) - apart).astype(dtype)
+    found = [run_op("Unique", X, engine=engine, outputs=2) for engine in ("native", "reference")]
+    for ours, expected in zip(*found, strict=True):
+        np.testing.assert_array_equal(ours, expected)
+
+
 def test_refused() -> None:
     with pytest.raises(ShapeError, match="X"):
         run_op("Unique", GIVEN.reshape(1, 5))

@@ -7,6 +7,7 @@ shape alone, so the result is the same on any number of threads.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tazza.codegen.block import BlockLaunch, Scratch, accepts_dense, accepts_rows
 from tazza.codegen.kernel import lane_count, threads_for
@@ -28,6 +29,9 @@ WIDE = 4
 """Registers of a vector, so that several sums go on at once, and rows side by side fill lines of the cache."""
 CHUNK = 1 << 14
 """Elements that are worth a chunk, about."""
+TURNED = {"row": "along", "along": "row", "one": "one"}
+LONG = 256
+"""How letters lie where rows become columns, and how many elements a row then has at the least."""
 MOST_CHUNKS, FEW_ITEMS = 64, 64
 """The most chunks of a row, and how many rows, or groups of them side by side, are too many to be cut."""
 
@@ -42,6 +46,7 @@ def prepare_rows(op: OpView, context: Context, inputs: Sequence[Spec], outputs: 
 
 
 def _launch(task: RowTask, operands: tuple[Operand, ...], sizes: Mapping[str, int]) -> Launch:
+    task, operands = _turned(task, operands)
     program, texts, cut = task.program, task.texts, task.program.cut
     slots = [task.slots[one.name] for one in operands]
     across, flops = cut.behind > 1, sum(one.flops for one in texts.values())
@@ -60,6 +65,18 @@ def _launch(task: RowTask, operands: tuple[Operand, ...], sizes: Mapping[str, in
     plane = cut.size // max(cut.outer, 1)
     words = (threads, items, chunks, 0, cut.along, cut.behind, cut.outer, plane, width, scratch, *slots)
     return BlockLaunch(address, (*words, *rows.tail(program, sizes)), task.kept_bytes + parts_bytes, program.check)
+
+
+def _turned(task: RowTask, operands: tuple[Operand, ...]) -> tuple[RowTask, tuple[Operand, ...]]:
+    """Take long rows side by side as columns, where there is nothing of a whole row: so memory is written in order."""
+    program, cut = task.program, task.program.cut
+    whole = {*program.totals, *program.row, *program.keeps} & task.texts.keys()
+    strange = [one for one in operands if one.lies not in ("each", "pairs", *TURNED)]
+    if cut.behind < LONG or (cut.before, cut.outer) != (1, 1) or whole or strange or "index" in task.read:
+        return task, operands
+    turned = tuple(replace(one, lies=TURNED.get(one.lies, one.lies)) for one in operands)
+    given = {**program.given, "count": float(max(1, cut.along))}
+    return replace(task, program=replace(program, cut=Cut(cut.along, cut.behind), given=given)), turned
 
 
 def _lanes(extent: int) -> int:

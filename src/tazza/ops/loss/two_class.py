@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from tazza.operator import (
@@ -17,6 +19,7 @@ from tazza.operator import (
     schema,
     streamed,
 )
+from tazza.operator.row_program import Cut, RowProgram, row_program
 from tazza.ops.shape.axis import agree
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
@@ -90,3 +93,17 @@ def make_two_class_gradient_cost(op: OpView, dY: TensorSpec, dX: TensorSpec) -> 
 @kernel(MAKE_TWO_CLASS_GRADIENT)
 def make_two_class_gradient_kernel(dY: Array, dX: Array) -> None:
     np.subtract(dY[..., 1], dY[..., 0], out=dX)
+
+
+def _paired(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+    del op
+    return RowProgram(Cut(1, specs["X"].size), each={"other": "1 - X", "own": "X"}, pairs={"Y": ("other", "own")})
+
+
+def _differences(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+    del op
+    return RowProgram(Cut(1, specs["dX"].size), each={"dX": "own - other"}, pairs={"dY": ("other", "own")})
+
+
+row_program(MAKE_TWO_CLASS, _paired)
+row_program(MAKE_TWO_CLASS_GRADIENT, _differences)

@@ -180,13 +180,22 @@ def top_k_gradient_cost(op: OpView, dV: TensorSpec, P: TensorSpec, X: TensorSpec
 @kernel(TOP_K_GRADIENT)
 def top_k_gradient_kernel(op: OpView, dV: Array, P: Array, dX: Array) -> None:
     axis = top_axis(op, dX.ndim)
-    wrong = dX.shape[axis] <= P
-    if wrong.any():
-        place = tuple(int(i) for i in np.argwhere(wrong)[0])
-        message = f"P{list(place)} is {P[place]}, and X has {dX.shape[axis]} elements along axis {axis}"
-        raise op.error(NumericError, message, "indices count from 0")
+    check_places(op, P, dX.shape[axis], axis)
     there = np.logical_and.accumulate(P >= 0, axis=axis)
     grid = [np.broadcast_to(one, P.shape)[there] for one in _grid(P, axis)]
     grid[axis] = P[there]
     dX[...] = 0
     np.add.at(dX, tuple(grid), dV[there])
+
+
+def check_places(op: OpView, P: Array, count: int, axis: int) -> None:
+    """Check that no place is beyond the elements that X has along the axis.
+
+    Raises:
+        NumericError: one is.
+    """
+    wrong = count <= P
+    if wrong.any():
+        place = tuple(int(i) for i in np.argwhere(wrong)[0])
+        message = f"P{list(place)} is {P[place]}, and X has {count} elements along axis {axis}"
+        raise op.error(NumericError, message, "indices count from 0")

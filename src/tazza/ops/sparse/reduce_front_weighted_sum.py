@@ -10,6 +10,9 @@ Source: Caffe2.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
 from tazza.operator import (
     FLOAT,
     Array,
@@ -26,6 +29,7 @@ from tazza.operator import (
     schema,
     show_dims,
 )
+from tazza.operator.row_program import Cut, RowProgram, Total, row_program
 from tazza.ops.shape.axis import shapes_agree, unknown_dims
 from tazza.ops.sparse.reducer import NOTHING, WEIGHTED_SUM, SegmentRows
 from tazza.proto import OperatorDef
@@ -150,3 +154,22 @@ def reduce_front_weighted_sum_gradient_cost(
 @kernel(REDUCE_FRONT_WEIGHTED_SUM_GRADIENT)
 def spread_front_weighted_sum(SCALARS: Array, dY: Array, dX: Array) -> None:
     dX[...] = WEIGHTED_SUM.spread(SegmentRows(len(dX), NOTHING, of_rows(SCALARS, dX.shape), NOTHING, dY))
+
+
+def _rows(rows: TensorSpec) -> Cut:
+    """Return the cut in which what is added up lies along a row."""
+    return Cut(1, rows.shape[0], math.prod(rows.shape[1:]))
+
+
+def _summed(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+    del op
+    return RowProgram(_rows(specs["DATA"]), {"Y": Total("sum", "SCALARS * DATA")}, lies={"SCALARS": "along"})
+
+
+def _spread(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
+    del op
+    return RowProgram(_rows(specs["dX"]), each={"dX": "SCALARS * dY"}, lies={"SCALARS": "along", "dY": "row"})
+
+
+row_program(REDUCE_FRONT_WEIGHTED_SUM, _summed)
+row_program(REDUCE_FRONT_WEIGHTED_SUM_GRADIENT, _spread)

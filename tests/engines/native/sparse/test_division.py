@@ -26,7 +26,7 @@ Array = NDArray[Any]
 
 
 def run(
-    division: Division | None, count: int, rows: int, by: Sequence[int], threads: int = 2
+    division: Division, count: int, rows: int, by: Sequence[int], threads: int = 2
 ) -> tuple[int, list[int], list[int], list[int]]:
     """Return the status, starts, order, and which threads went on."""
     numbers = np.array([*by, -5], np.int32)
@@ -41,8 +41,7 @@ def run(
         last = lines.let(f"load i64, ptr {element(lines, begins, m, 'i64')}")
         lines.do(f"store i64 {lines.let(f'add i64 {last}, 1')}, ptr {element(lines, out, '%who', 'i64')}")
 
-    name = "one" if division is None else division.name
-    address = kernel_of(f"division: {name}", work, finish_status)
+    address = kernel_of(f"division: {division.name}", work, finish_status)
     addresses = [one.ctypes.data for one in (numbers, starts, order, marks)]
     block = (ctypes.c_int64 * (FIRST + 5))(threads, count, 0, 0, rows, *addresses)
     status = call_native(address, ctypes.addressof(block), threads=threads)
@@ -81,11 +80,6 @@ def test_ids_are_sorted_as_they_come(ids: list[int], more: int) -> None:
     assert status == 0
     assert order == np.argsort(ids, kind="stable").tolist()
     assert starts == [sum(one < m for one in ids) for m in range(count + 1)]
-
-
-@pytest.mark.parametrize("rows", [0, 5])
-def test_without_a_division_there_is_one_segment(rows: int) -> None:
-    assert run(None, 1, rows, [])[:2] == (0, [0, rows])
 
 
 WRONG = {

@@ -12,7 +12,7 @@ from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.kernel import threads_for
 from tazza.codegen.loop import KINDS, lanes_of, load, narrow, store, sweep, widen
-from tazza.codegen.rows import FIRST, D, each_row, element, first_lane
+from tazza.codegen.rows import FIRST, D, each_row, element
 from tazza.device import Context
 from tazza.engines.native import SOURCES
 from tazza.engines.native.embedding.codes import Codes, Row
@@ -72,7 +72,8 @@ def write_encoding(lines: Lines, format: RowFormat, dtype: DataType) -> None:
         begin = lines.let(f"mul i64 {lines.let(f'mul i64 {n}, {width}')}, {dtype.itemsize}")
         x = element(lines, source, begin, "i8")
         y = element(lines, target, lines.let(f"mul i64 {n}, {made}"), "i8")
-        scale, bias, inverse = _scalars(v, format, *_bounds(v, dtype, x, width))
+        numbers = _scalars(Lanes(lines, 1), format, *_bounds(v, dtype, x, width))
+        bias, inverse = (v.splat(lines.let(f"extractelement <1 x float> {one}, i32 0")) for one in numbers[1:])
 
         def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
             found = v.intrinsic("rint", v.mul(v.sub(load(v, dtype, x, i, mask), bias), inverse))
@@ -86,8 +87,8 @@ def write_encoding(lines: Lines, format: RowFormat, dtype: DataType) -> None:
 
         sweep(v, "0", width, some)
         behind, kind = element(lines, y, coded, "i8"), KINDS[scalars]
-        for place, value in enumerate((scale, bias)):
-            kept = first_lane(v, value)
+        for place, value in enumerate(numbers[:2]):
+            kept = lines.let(f"extractelement <1 x float> {value}, i32 0")
             kept = kept if scalars is FLOAT else lines.let(f"fptrunc float {kept} to half")
             lines.do(f"store {kind} {kept}, ptr {element(lines, behind, str(place), kind)}, align 1")
 
@@ -113,7 +114,7 @@ def _half(v: Lanes, value: str) -> str:
 
 
 def _bounds(v: Lanes, dtype: DataType, x: str, width: str) -> tuple[str, str]:
-    """Return the least and the greatest number of a row, as full vectors; NaN does not count."""
+    """Return the least and the greatest number of a row, as vectors of one lane; NaN does not count."""
 
     def more(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
         low, high = carried
@@ -124,32 +125,32 @@ def _bounds(v: Lanes, dtype: DataType, x: str, width: str) -> tuple[str, str]:
         )
 
     low, high = sweep(v, "0", width, more, (v.constant(LARGEST), v.constant(-LARGEST)))
-    return v.neg(v.splat(v.largest(v.neg(low)))), v.splat(v.largest(high))
+    one = Lanes(v.lines, 1)
+    return one.neg(one.splat(v.largest(v.neg(low)))), one.splat(v.largest(high))
 
 
 def _store_codes(v: Lanes, value: str, at: str, mask: str | None, format: RowFormat) -> None:
     """Write floats that are codes, the first of a byte in its lowest bits."""
-    lines, count = v.lines, v.count // format.in_byte
-    whole = lines.let(f"fptosi {v.type} {value} to {v.integer}")
-
-    def every(start: int, kind: str, given: str) -> str:
-        places = ", ".join(f"i32 {start + format.in_byte * lane}" for lane in range(count))
-        full = f"<{v.count} x {kind}>"
-        return lines.let(f"shufflevector {full} {given}, {full} poison, <{count} x i32> <{places}>")
-
-    packed = every(0, "i32", whole)
-    for start in range(1, format.in_byte):
-        shifted = lines.let(f"shl <{count} x i32> {every(start, 'i32', whole)}, splat (i32 {start * format.room})")
-        packed = lines.let(f"or <{count} x i32> {packed}, {shifted}")
+    lines, count, each = v.lines, v.count // format.in_byte, format.in_byte
     kind = f"<{count} x i8>"
-    short = lines.let(f"trunc <{count} x i32> {packed} to {kind}")
+    short = lines.let(f"trunc {v.integer} {lines.let(f'fptosi {v.type} {value} to {v.integer}')} to <{v.count} x i8>")
+    if each > 1:
+        # Codes of a byte lie in bytes of a word, which are joined pair by pair: 8 bits apart become `room` apart.
+        word = f"<{count} x i{8 * each}>"
+        short = lines.let(f"bitcast <{v.count} x i8> {short} to {word}")
+        apart = 8 - format.room
+        while apart < 8 * (each - 1):
+            moved = lines.let(f"lshr {word} {short}, splat (i{8 * each} {apart})")
+            short, apart = lines.let(f"or {word} {short}, {moved}"), 2 * apart
+        short = lines.let(f"trunc {word} {short} to {kind}")
     if mask is None:
         lines.do(f"store {kind} {short}, ptr {at}, align 1")
         return
+    places = ", ".join(f"i32 {each * lane}" for lane in range(count))
     lanes = f"<{count} x i1>"
+    first = lines.let(f"shufflevector {v.mask} {mask}, {v.mask} poison, <{count} x i32> <{places}>")
     lines.declare(f"void @llvm.masked.store.v{count}i8.p0({kind}, ptr, i32, {lanes})")
-    operands = f"{kind} {short}, ptr {at}, i32 1, {lanes} {every(0, 'i1', mask)}"
-    lines.do(f"call void @llvm.masked.store.v{count}i8.p0({operands})")
+    lines.do(f"call void @llvm.masked.store.v{count}i8.p0({kind} {short}, ptr {at}, i32 1, {lanes} {first})")
 
 
 def _register_encoding(type: str, row: Encoding) -> None:

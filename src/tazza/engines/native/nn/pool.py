@@ -1,6 +1,7 @@
-"""Pooling of whole row-major images, and MaxPoolGradient.
+"""Pooling of whole row-major images, and gradients of pooling that tell each element its part of a window's gradient.
 
-Every element that equals the maximum of a window gets that window's gradient, as in Caffe2.
+Every element that equals the maximum of a window gets that window's gradient, as in Caffe2. What else one gets of
+a window is a `Part` (`lp_pool.py`).
 
 Each element of dX is written once: it asks the windows that cover it, in ascending order, so that the result does not
 depend on threads, nor on the layout. Which windows those are stands in a table per dimension.
@@ -86,25 +87,59 @@ class Covering:
         return int(np.max(self.last - self.first, initial=0))
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What an element gets of the gradient of a window.
+
+    Attributes:
+        name: names the kernel.
+        told: of an element, what `add` is told.
+        add: `add(v, sum so far, what is told, Y and dY of the window)` gives the sum with this window.
+        flops: of a window.
+    """
+
+    name: str
+    told: Callable[[Lanes, str], str]
+    add: Callable[[Lanes, str, str, str, str], str]
+    flops: float = 2
+
+
 def prepare_max_pool_gradient(
     op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
 ) -> LaidOut | Unsupported:
     """Compile for channels that lie innermost, or for row-major NCHW; other layouts of X become channels-last."""
     del context, outputs
     X, Y, dY = (cast("TensorSpec", spec) for spec in inputs)
+    found = gradient_layouts(op, X, Y, dY)
+    if isinstance(found, Unsupported):
+        return found
+    layouts, by_channel = found
+    first = op.order.upper() != "NHWC"
+    whole = op.global_pooling and not by_channel and lies_as(Y, ROW_MAJOR) and lies_as(dY, ROW_MAJOR) and first
+    return LaidOut(_whole_gradient(X) if whole else gradient_launch(op, X, EQUAL, by_channel=by_channel), layouts)
+
+
+def gradient_layouts(
+    op: OpView, X: TensorSpec, Y: TensorSpec, dY: TensorSpec
+) -> tuple[dict[str, Layout], bool] | Unsupported:
+    """Return the layouts that are read and written, and whether channels lie innermost in them."""
     window, _ = pool_window(op, X.shape)
     if window.rank > MOST_SPATIAL:
         return Unsupported(f"X has {window.rank} spatial dimensions, at most {MOST_SPATIAL} are compiled")
+    by_channel, dense = lying(op, X)
+    layouts: dict[str, Layout] = {"dX": dense(X.shape)}
+    for letter, spec in (("X", X), ("Y", Y), ("dY", dY)):
+        if not lies_as(spec, dense(spec.shape)):
+            layouts[letter] = dense(spec.shape)
+    return layouts, by_channel
+
+
+def lying(op: OpView, X: TensorSpec) -> tuple[bool, Callable[[Sequence[int]], Layout]]:
+    """Return whether channels lie innermost, and the layout of blobs of any extents that lie so."""
     last = op.order.upper() == "NHWC"
     dense: Callable[[Sequence[int]], Layout] = (lambda dims: ROW_MAJOR) if last else channels_last
     by_channel = not lies_as(X, ROW_MAJOR) or lies_as(X, dense(X.shape))
-    layouts: dict[str, Layout] = {"dX": dense(X.shape) if by_channel else ROW_MAJOR}
-    whole = op.global_pooling and not by_channel and lies_as(Y, ROW_MAJOR) and lies_as(dY, ROW_MAJOR) and not last
-    for letter, spec in (("X", X), ("Y", Y), ("dY", dY)):
-        wanted = dense(spec.shape) if by_channel else ROW_MAJOR
-        if not lies_as(spec, wanted):
-            layouts[letter] = wanted
-    return LaidOut(_whole_gradient(X) if whole else _launch(op, X, by_channel=by_channel), layouts)
+    return by_channel, dense if by_channel else lambda dims: ROW_MAJOR
 
 
 def _rows_of(X: TensorSpec) -> tuple[int, int]:
@@ -140,10 +175,11 @@ def prepare_whole_average(
     return Offer(make, estimate_ns=X.nbytes / machine().memory_bytes_per_ns)
 
 
-def _launch(op: OpView, X: TensorSpec, *, by_channel: bool) -> Launch:
+def gradient_launch(op: OpView, X: TensorSpec, part: Part, *, by_channel: bool) -> Launch:
+    """Return what writes dX."""
     _, outs = pool_window(op, X.shape)
     window = clipped_pool_window(op, X.shape)
-    N, C, *image = _channels_first(op, X)
+    N, C, *image = images_of(op, X)
     missing = MOST_SPATIAL - window.rank
     D, H, W = extents = (1,) * missing + tuple(image)
     out = (1,) * missing + tuple(0 if n is None else n for n in outs)
@@ -153,18 +189,21 @@ def _launch(op: OpView, X: TensorSpec, *, by_channel: bool) -> Launch:
     along = coverings[-1]
     lanes = _lane_count()
     slices, unit = (N * D, C) if by_channel else (N * C * D, 1)
-    flops = 2 * math.prod(one.most for one in coverings)
+    flops = part.flops * math.prod(one.most for one in coverings)
     threads = threads_for(min(thread_count(), max(1, slices * H)), X.size, flops, 12)
     words = (threads, slices * H, W, unit, D, H, *out, along.most)
     tables = (*(one.table() for one in coverings), *along.lanes(lanes))
-    body = _channels if by_channel else _columns
+    body = functools.partial(_channels if by_channel else _columns, part=part)
     deep = D > 1 or out[0] > 1  # pads around a single slice make several windows
-    kind = f"max pool gradient by {'channels' if by_channel else 'columns'} of {lanes}{', deep' if deep else ''}"
+    kind = (
+        f"{part.name} pool gradient by {'channels' if by_channel else 'columns'} of {lanes}{', deep' if deep else ''}"
+    )
     address = SOURCES.compiled(kind, functools.partial(_write, row=body, deep=deep))
     return BlockLaunch(address, (*words, *(Slot(letter) for letter in ("X", "Y", "dY", "dX")), *tables))
 
 
-def _channels_first(op: OpView, X: TensorSpec) -> list[int]:
+def images_of(op: OpView, X: TensorSpec) -> list[int]:
+    """Return N, C and the extents of the image."""
     dims = list(X.shape)
     return [dims[0], dims[-1], *dims[1:-1]] if op.order.upper() == "NHWC" else dims
 
@@ -246,7 +285,7 @@ def _means(lines: Lines) -> None:
     each_row(lines, row)
 
 
-def _channels(v: Lanes, row: Row) -> None:
+def _channels(v: Lanes, row: Row, *, part: Part) -> None:
     """Take the places of a row one by one, each with all its channels."""
     lines = v.lines
     table = lines.load_pointer("%block", POINTERS + 6)
@@ -259,14 +298,14 @@ def _channels(v: Lanes, row: Row) -> None:
 
         def body(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
             del carried
-            value = load(v, FLOAT, x, i, mask)
+            told = part.told(v, load(v, FLOAT, x, i, mask))
 
             def line(start: str, total: str) -> str:
                 def one(p: str, total: str) -> str:
                     at = lines.let(f"add i64 {start}, {lines.let(f'mul i64 {p}, {channels}')}")
                     at = lines.let(f"add i64 {at}, {i}")
                     seen, given = load(v, FLOAT, row.y, at, mask), load(v, FLOAT, row.dy, at, mask)
-                    return _add_equal(v, total, value, seen, given)
+                    return part.add(v, total, told, seen, given)
 
                 return fold_loop(v, first, last, total, one)
 
@@ -278,7 +317,7 @@ def _channels(v: Lanes, row: Row) -> None:
     count_loop(lines, "0", width, place)
 
 
-def _columns(v: Lanes, row: Row) -> None:
+def _columns(v: Lanes, row: Row, *, part: Part) -> None:
     """Take a row in vectors; a vector of windows is spread over the places they cover by a permutation."""
     lines = v.lines
     table, shifts, counts = (lines.load_pointer("%block", POINTERS + i) for i in (6, 7, 8))
@@ -287,7 +326,7 @@ def _columns(v: Lanes, row: Row) -> None:
 
     def body(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
         del carried
-        value = load(v, FLOAT, row.x, i, mask)
+        told = part.told(v, load(v, FLOAT, row.x, i, mask))
         # The tables are filled up to whole vectors.
         shift, count = (
             lines.let(f"load {whole}, ptr {element(lines, pointer, i, 'i32')}, align 4") for pointer in (shifts, counts)
@@ -304,7 +343,7 @@ def _columns(v: Lanes, row: Row) -> None:
                 spread = lines.let(f"insertelement {whole} poison, i32 {number}, i32 0")
                 spread = lines.let(f"shufflevector {whole} {spread}, {whole} poison, {whole} zeroinitializer")
                 covered = lines.let(f"icmp slt {whole} {spread}, {count}")
-                return v.select(covered, _add_equal(v, total, value, seen, given), total)
+                return v.select(covered, part.add(v, total, told, seen, given), total)
 
             return fold_loop(v, "0", most, total, one)
 
@@ -335,6 +374,9 @@ def _over_lines(v: Lanes, row: Row, line: Callable[[str, str], str]) -> str:
 def _add_equal(v: Lanes, total: str, value: str, seen: str, given: str) -> str:
     """Return total + given where value == seen; NaN equals nothing."""
     return v.select(v.compare("oeq", value, seen), v.add(total, given), total)
+
+
+EQUAL = Part("max", lambda v, value: value, _add_equal)
 
 
 def _permute(v: Lanes, value: str, places: str) -> str:

@@ -1,7 +1,7 @@
-"""TopK: one pass over each row, which keeps the best so far in order, where they will stand in the outputs.
+"""TopK and its gradient. One pass over each row keeps the best so far in order, where they will stand in the outputs.
 
-An element that is not above the last of k costs one comparison. Rows that rise from end to end cost k moves an element,
-so that many of them are left to sorting.
+An element that is not above the last of k costs one comparison; where rows lie along the lanes, a whole vector of them
+does. Rows that rise from end to end cost k moves an element, so that many of them are left to sorting.
 """
 
 from __future__ import annotations
@@ -9,30 +9,31 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import threads_for
-from tazza.codegen.loop import count_loop
-from tazza.codegen.rows import FIRST, D, each_row, element, when
+from tazza.codegen.loop import count_loop, lanes_of, load, store, sweep
+from tazza.codegen.rows import FIRST, FLOAT, D, each_row, element, finish_status, report, when
 from tazza.device import Context
 from tazza.engines.native import SOURCES
-from tazza.engines.native.sparse_product import carry_loop
-from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
-from tazza.ops.reduce.top_k import TOP_K, top_axis
+from tazza.operator import Launch, Operands, OpView, Spec, Unsupported, launcher
+from tazza.ops.reduce.top_k import TOP_K, TOP_K_GRADIENT, check_places, top_axis
 from tazza.runtime.threads import thread_count
 from tazza.tensor import TensorSpec
 
 MOST = 256
 """Larger k are left to sorting, which knows no bad order."""
+MINUS_INFINITY = "0xFFF0000000000000"
 K, INNER, X, V, P, F = range(FIRST, FIRST + 6)
 """Words behind N rows, their D elements and the status; neighbours of a row lie INNER elements apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One row of X, and its part of the outputs."""
+    """One row of X, its part of the outputs, and where is written how many of these there are so far."""
 
     lines: Lines
     x: str
@@ -40,6 +41,7 @@ class _Row:
     p: str
     f: str | None
     step: str
+    taken: str
 
     def at(self, pointer: str, i: str, kind: str) -> str:
         """Return the address of element i."""
@@ -55,9 +57,10 @@ class _Row:
         self.lines.do(f"store i64 {place}, ptr {self.at(self.p, i, 'i64')}")
 
 
-def write_top_k(lines: Lines, *, flat: bool) -> None:
-    """Write V, P and, with `flat`, F."""
+def write_top_k(lines: Lines, *, flat: bool, dense: bool) -> None:
+    """Write V, P and, with `flat`, F; rows are `dense` where neighbours lie side by side."""
     n, k, inner = (lines.load_word("%block", word) for word in (D, K, INNER))
+    taken = lines.let("alloca i64")
     pointers = {word: lines.load_pointer("%block", word) for word in (X, V, P, *([F] if flat else []))}
 
     def row(r: str) -> None:
@@ -75,43 +78,93 @@ def write_top_k(lines: Lines, *, flat: bool) -> None:
             element(lines, pointers[P], start, "i64"),
             element(lines, pointers[F], start, "i64") if flat else None,
             inner,
+            taken,
         )
-        _select(one, n, k)
+        _select(one, n, k, dense=dense)
         if one.f is not None:
             count_loop(lines, "0", k, lambda i: _flat(one, i, first))
 
     each_row(lines, row)
 
 
-def _select(row: _Row, n: str, k: str) -> None:
+def _select(row: _Row, n: str, k: str, *, dense: bool) -> None:
     """Write the best of a row, NaN behind numbers, then what is missing."""
     lines = row.lines
     last = lines.let(f"sub i64 {k}, 1")
+    lines.do(f"store i64 0, ptr {row.taken}")
 
-    def number(j: str, carried: Sequence[str]) -> Sequence[str]:
-        (count,) = carried
+    def room_for() -> tuple[str, str]:
+        """Return how many are taken, and whether there is room for more."""
+        count = lines.let(f"load i64, ptr {row.taken}")
+        return count, lines.let(f"icmp slt i64 {count}, {k}")
+
+    def take(count: str) -> None:
+        lines.do(f"store i64 {lines.let(f'add i64 {count}, 1')}, ptr {row.taken}")
+
+    def number(j: str) -> None:
         x = row.read(row.x, j, "float")
-        room = lines.let(f"icmp slt i64 {count}, {k}")
+        count, room = room_for()
         worst = row.read(row.v, last, "float")  # once there is no room
         above = lines.let(f"fcmp ogt float {x}, {worst}")
         fits = lines.let(f"select i1 {room}, i1 {lines.let(f'fcmp ord float {x}, {x}')}, i1 {above}")
         place = lines.let(f"select i1 {room}, i64 {count}, i64 {last}")
-        when(lines, fits, lambda: _insert(row, place, x, j))
-        added = lines.let(f"zext i1 {lines.let(f'and i1 {fits}, {room}')} to i64")
-        return (lines.let(f"add i64 {count}, {added}"),)
 
-    def nan(j: str, carried: Sequence[str]) -> Sequence[str]:
-        (count,) = carried
+        def put() -> None:
+            _insert(row, place, x, j)
+            when(lines, room, lambda: take(count))
+
+        when(lines, fits, put)
+
+    def nan(j: str) -> None:
         x = row.read(row.x, j, "float")
-        room = lines.let(f"icmp slt i64 {count}, {k}")
-        fits = lines.let(f"and i1 {room}, {lines.let(f'fcmp uno float {x}, {x}')}")
-        when(lines, fits, lambda: row.put(count, x, j))
-        return (lines.let(f"add i64 {count}, {lines.let(f'zext i1 {fits} to i64')}"),)
+        count, room = room_for()
+
+        def put() -> None:
+            row.put(count, x, j)
+            take(count)
+
+        when(lines, lines.let(f"and i1 {room}, {lines.let(f'fcmp uno float {x}, {x}')}"), put)
 
     count_loop(lines, "0", k, lambda i: row.put(i, "0.0", "-1"))
-    _, (count,) = carry_loop(lines, "i64", ("0", n, 1), ["0"], number)
-    limit = lines.let(f"select i1 {lines.let(f'icmp slt i64 {count}, {k}')}, i64 {n}, i64 0")
-    carry_loop(lines, "i64", ("0", limit, 1), [count], nan)
+    if dense:
+        _candidates(row, n, last, room_for, number)
+    else:
+        count_loop(lines, "0", n, number)
+    _, room = room_for()
+    count_loop(lines, "0", lines.let(f"select i1 {room}, i64 {n}, i64 0"), nan)
+
+
+def _candidates(
+    row: _Row, n: str, last: str, room_for: Callable[[], tuple[str, str]], number: Callable[[str], None]
+) -> None:
+    """Run `number(j)` for the places of a row whose elements are above the last of k; for all while there is room."""
+    lines, v = row.lines, lanes_of(row.lines)
+    bits = f"i{v.count}"
+    lines.declare(f"{bits} @llvm.cttz.{bits}({bits}, i1)")
+
+    def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+        _, room = room_for()
+        worst = v.splat(lines.let(f"select i1 {room}, float {MINUS_INFINITY}, float {row.read(row.v, last, 'float')}"))
+        fits = v.compare("ogt", load(v, FLOAT, row.x, i, mask), worst)
+        everything = lines.let(f"select i1 {room}, {v.mask} {v.all_set}, {v.mask} {fits}")
+        chosen = everything if mask is None else lines.let(f"and {v.mask} {everything}, {mask}")
+        found = lines.let(f"bitcast {v.mask} {chosen} to {bits}")
+        test, inside, done, before = lines.fresh("left"), lines.fresh("one"), lines.fresh("none"), lines.block
+        left, fewer = f"%{lines.fresh('left')}", f"%{lines.fresh('fewer')}"
+        lines.do(f"br label %{test}")
+        lines.label(test)
+        entry = len(lines.lines)
+        lines.do(f"br i1 {lines.let(f'icmp ne {bits} {left}, 0')}, label %{inside}, label %{done}")
+        lines.label(inside)
+        lane = lines.let(f"call {bits} @llvm.cttz.{bits}({bits} {left}, i1 true)")
+        number(lines.let(f"add i64 {i}, {lines.let(f'zext {bits} {lane} to i64')}"))
+        lines.do(f"{fewer} = and {bits} {left}, {lines.let(f'sub {bits} {left}, 1')}")
+        lines.do(f"br label %{test}")
+        lines.lines.insert(entry, f"  {left} = phi {bits} [ {found}, %{before} ], [ {fewer}, %{lines.block} ]")
+        lines.label(done)
+        return carried
+
+    sweep(v, "0", n, some)
 
 
 def _insert(row: _Row, place: str, x: str, j: str) -> None:
@@ -156,8 +209,74 @@ def prepare_top_k(
         return Unsupported(f"k is {k}, up to {MOST} are kept in order")
     inner, flat = math.prod(shape[axis + 1 :]), op.has_output("F")
     rows = math.prod(shape[:axis]) * inner
-    write: Callable[[Lines], None] = lambda lines: write_top_k(lines, flat=flat)  # noqa: E731 -- of one kind
-    address = SOURCES.compiled(f"top k{', flat' if flat else ''}", write)
+    write = partial(write_top_k, flat=flat, dense=inner == 1)
+    address = SOURCES.compiled(f"top k{', flat' if flat else ''}{', dense' if inner == 1 else ''}", write)
     threads = min(threads_for(thread_count(), rows * n, 10, 4), max(rows, 1))
     slots = (Slot("X"), Slot("V"), Slot("P"), *((Slot("F"),) if flat else ()))
     return BlockLaunch(address, (threads, rows, n, 0, k, inner, *slots))
+
+
+# -- the gradient ------------------------------------------------------------------------------------------------------
+
+DV, PLACES, DX = range(INNER + 1, INNER + 4)
+
+
+def write_top_k_gradient(lines: Lines) -> None:
+    """Write zeros, then add what belongs to the places of each row, up to one of -1; threads share what is outside."""
+    v = lanes_of(lines)
+    n, k, inner = (lines.load_word("%block", word) for word in (D, K, INNER))
+    dV, places, dX = (lines.load_pointer("%block", word) for word in (DV, PLACES, DX))
+    size, taken = (lines.let(f"mul i64 {one}, {inner}") for one in (n, k))
+    going = lines.let("alloca i1")
+
+    def outer(a: str) -> None:
+        dx = element(lines, dX, lines.let(f"mul i64 {a}, {size}"))
+        start = lines.let(f"mul i64 {a}, {taken}")
+        dv, place = element(lines, dV, start), element(lines, places, start, "i64")
+
+        def zero(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+            store(v, FLOAT, v.constant(0.0), dx, i, mask)
+            return carried
+
+        def row(b: str) -> None:
+            lines.do(f"store i1 true, ptr {going}")
+
+            def one(i: str) -> None:
+                at = lines.let(f"add i64 {lines.let(f'mul i64 {i}, {inner}')}, {b}")
+                p = lines.let(f"load i64, ptr {element(lines, place, at, 'i64')}")
+                there = lines.let(f"icmp sge i64 {p}, 0")
+                on = lines.let(f"and i1 {lines.let(f'load i1, ptr {going}')}, {there}")
+                lines.do(f"store i1 {on}, ptr {going}")
+                beyond = lines.let(f"icmp sge i64 {p}, {n}")
+
+                def add() -> None:
+                    to = element(lines, dx, lines.let(f"add i64 {lines.let(f'mul i64 {p}, {inner}')}, {b}"))
+                    given = lines.let(f"load float, ptr {element(lines, dv, at)}")
+                    before = lines.let(f"load float, ptr {to}")
+                    lines.do(f"store float {lines.let(f'fadd float {before}, {given}')}, ptr {to}")
+
+                when(lines, beyond, lambda: report(lines, a), lambda: when(lines, on, add))
+
+            count_loop(lines, "0", k, one)
+
+        sweep(v, "0", size, zero)
+        count_loop(lines, "0", inner, row)
+
+    each_row(lines, outer)
+
+
+@launcher(TOP_K_GRADIENT, engine="native", accepts=accepts_rows)
+def prepare_top_k_gradient(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+    """Compile the zeros, and the sums."""
+    del context
+    dV, dX = cast("TensorSpec", inputs[0]), cast("TensorSpec", outputs[0])
+    axis = top_axis(op, len(dX.shape))
+    before, n, inner = math.prod(dX.shape[:axis]), dX.shape[axis], math.prod(dX.shape[axis + 1 :])
+    threads = max(1, min(before, threads_for(thread_count(), dX.size, 1, 4)))
+
+    def check(operands: Operands) -> None:
+        check_places(op, operands["P"].array, n, axis)
+
+    words = (threads, before, n, 0, dV.shape[axis], inner, Slot("dV"), Slot("P"), Slot("dX"))
+    address = SOURCES.compiled("top k gradient", write_top_k_gradient, finish_status)
+    return BlockLaunch(address, words, check=check)

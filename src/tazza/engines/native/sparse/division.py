@@ -127,12 +127,6 @@ def write_ids(p: Places) -> None:
     p.begin_at(p.count, p.rows)
 
 
-def write_one(p: Places) -> None:
-    """Give all rows to segment 0."""
-    p.begin_at("0", "0")
-    p.begin_at("1", p.rows)
-
-
 WRITE: Mapping[str, Write] = {
     BY_LENGTHS.name: write_lengths,
     BY_SORTED_IDS.name: write_sorted,
@@ -143,13 +137,13 @@ ORDERED = frozenset({BY_IDS.name})
 """Divisions that write an order of rows."""
 
 
-def divide(division: Division | None, p: Places) -> None:
-    """Write where segments begin, without a division of one; all threads go on behind it, or none."""
+def divide(division: Division, p: Places) -> None:
+    """Write where segments begin; all threads go on behind it, or none."""
     lines = p.lines
     first, wait, onward, end = "dividing", "meeting", lines.fresh("onward"), lines.fresh("end")
     lines.do(f"br i1 {lines.let('icmp eq i64 %who, 0')}, label %{first}, label %divided")
     lines.label(first)
-    (write_one if division is None else WRITE[division.name])(p)
+    WRITE[division.name](p)
     lines.do("br label %divided")
     lines.label("divided")
     lines.do(f"br i1 {lines.let('icmp sgt i64 %many, 1')}, label %{wait}, label %{onward}")

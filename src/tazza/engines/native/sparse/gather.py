@@ -194,7 +194,7 @@ def _zeros(v: Lanes, start: str, count: str) -> None:
     sweep(v, "0", count, zero)
 
 
-def _copies(extents: tuple[int, int, int], form: Form, indices: TensorSpec, slots: Sequence[Slot]) -> BlockLaunch:
+def part_copies(extents: tuple[int, int, int], form: Form, indices: TensorSpec, slots: Sequence[Slot]) -> BlockLaunch:
     """Return the launch of a copy; `extents` are A, V and B, `slots` indices, source and target."""
     A, V, B = extents
     taken = _taken(extents, form, indices) if V else 0  # nothing is taken from nothing, however often
@@ -206,7 +206,7 @@ def _copies(extents: tuple[int, int, int], form: Form, indices: TensorSpec, slot
 
 
 def part_sums(extents: tuple[int, int, int], form: Form, indices: TensorSpec, slots: Sequence[Slot]) -> BlockLaunch:
-    """Return the launch that adds up parts by indices, from zeros; as `_copies`."""
+    """Return the launch that adds up parts by indices, from zeros; as `part_copies`."""
     A, V, B = extents
     taken = _taken(extents, form, indices)
     own = replace(form, single=B == 1)
@@ -235,7 +235,7 @@ def _gathered(op: OpView, specs: dict[str, TensorSpec], *, wraps: bool = False) 
     made = (
         part_sums(extents, form, own, _slots("INDICES", "dOUTPUT", "dDATA"))
         if adds
-        else _copies(extents, form, own, _slots("INDICES", "DATA", "OUTPUT"))
+        else part_copies(extents, form, own, _slots("INDICES", "DATA", "OUTPUT"))
     )
 
     def check(operands: Operands) -> None:
@@ -280,7 +280,7 @@ def _permuted(op: OpView, rows: TensorSpec, indices: TensorSpec, *, adds: bool) 
     made = (
         part_sums(extents, form, indices, _slots("indices", "dY", "dX"))
         if adds
-        else _copies(extents, form, indices, _slots("indices", "X", "Y"))
+        else part_copies(extents, form, indices, _slots("indices", "X", "Y"))
     )
 
     def check(operands: Operands) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Memory, Scratch, Slot, Word, accepts_rows
+from tazza.codegen.block import BlockLaunch, Check, Memory, Scratch, Slot, Word, accepts_rows
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.kernel import threads_for
 from tazza.codegen.loop import KINDS, carry_loop, count_loop, lanes_of, load, load_one, store, sweep
@@ -22,6 +22,7 @@ from tazza.device import Context
 from tazza.engines.native import SOURCES
 from tazza.engines.native.embedding.codes import Codes, Row
 from tazza.engines.native.sparse.division import ORDERED, Places, divide
+from tazza.engines.native.sparse.gather import Form, part_copies
 from tazza.engines.native.sparse_product import TILE, halved, tiles
 from tazza.operator import Launch, Operands, OpView, SizedLaunch, Spec, launcher
 from tazza.ops.sparse.reducer import Reducer
@@ -41,13 +42,13 @@ ROWS, TABLE, POINTER = FIRST, FIRST + 1, FIRST + 2
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a kernel is written from, and told apart by; without a division all rows are one segment.
+    """What a kernel is written from, and told apart by.
 
     `codes` says how rows of DATA in few bits are kept.
     """
 
     reducer: Reducer
-    division: Division | None
+    division: Division
     dtype: DataType
     index_bits: int
     weights: bool = False
@@ -61,13 +62,13 @@ class Work:
     @property
     def ordered(self) -> bool:
         """Whether rows do not lie in the order of segments."""
-        return self.division is not None and self.division.name in ORDERED
+        return self.division.name in ORDERED
 
     def __str__(self) -> str:
         """Return what tells it apart from other kernels."""
-        r, division = self.reducer, "one" if self.division is None else self.division.name
+        r = self.reducer
         formulas = (r.start, r.join, r.finish, r.back, r.back_scalar)
-        return f"{division} {formulas} {self.dtype} {self.index_bits} {self.weights} {self.codes}"
+        return f"{self.division.name} {formulas} {self.dtype} {self.index_bits} {self.weights} {self.codes}"
 
 
 class Segments:
@@ -291,7 +292,7 @@ def segment_launch(
     starts, order = 8 * (shapes.segments + 1), 8 * shapes.rows if work.ordered else 0
     own = op.schema.dynamic  # sizes were found just now: there is no scratch memory of theirs
     places: dict[str, Word] = {
-        "by": 0 if division is None else Slot(division.letter),
+        "by": Slot(division.letter),
         "starts": Memory(starts) if own else Scratch(),
         "order": Memory(order) if own else Scratch(starts),
     }
@@ -302,9 +303,17 @@ def segment_launch(
             places[name] = Slot(letter)
     numbers = (threads, shapes.segments, shapes.width, 0, shapes.rows, shapes.table)
 
+    words = (*numbers, *(places.get(name, 0) for name in POINTERS))
+    return BlockLaunch(
+        address, words, 0 if own else starts + order, check=_check(op, work, shapes, noun), implementation=str(dtype)
+    )
+
+
+def _check(op: OpView, work: Work, shapes: Shapes, noun: str) -> Check:
+    """Return what says what is wrong with a division, or with indices."""
+    division = work.division
+
     def check(operands: Operands) -> None:
-        if division is None:
-            return
         by = operands[division.letter].array
         if op.output_letters == ("Y",):
             division.count(op, by)
@@ -312,8 +321,7 @@ def segment_launch(
         if work.index_bits:
             check_rows(op, operands["INDICES"].array, shapes.table)
 
-    words = (*numbers, *(places.get(name, 0) for name in POINTERS))
-    return BlockLaunch(address, words, 0 if own else starts + order, check=check, implementation=str(dtype))
+    return check
 
 
 def _by_letter(op: OpView, inputs: Sequence[Spec]) -> dict[str, TensorSpec]:
@@ -345,10 +353,16 @@ def _prepare_backward(row: Backward, op: OpView, inputs: Sequence[Spec], outputs
     bits = 8 * specs["INDICES"].dtype.itemsize if row.gathered else 0
     table = specs["DATA"].shape[0] if row.gathered else 0
     work = Work(row.reducer, division, FLOAT, bits, row.weights, row.shapes)
+    segments, width = dY.shape[0], math.prod(dY.shape[1:])
 
     def launch(rows: int) -> BlockLaunch:
-        shapes = Shapes(dY.shape[0], math.prod(dY.shape[1:]), rows, table)
-        return segment_launch(op, write_spread, work, shapes, row.noun)
+        shapes = Shapes(segments, width, rows, table)
+        if not work.ordered or row.weights or row.reducer.back != "dy" or segments == 0:
+            return segment_launch(op, write_spread, work, shapes, row.noun)
+        # A row gets that of its segment as it is: a copy needs no order of rows.
+        slots = [Slot(letter) for letter in (division.letter, "dY", "dX")]
+        copies = part_copies((1, segments, width), Form(32, FLOAT.itemsize), specs[division.letter], slots)
+        return replace(copies, check=_check(op, work, shapes, row.noun))
 
     if row.told:
         return launch(cast("TensorSpec", outputs[0]).shape[0])

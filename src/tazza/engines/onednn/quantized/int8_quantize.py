@@ -10,10 +10,22 @@ from tazza.engines.onednn.primitive import describe
 from tazza.engines.onednn.quantized.scaled import Scaling, meaning_of
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.quantized.int8_quantize import INT8_DEQUANTIZE, INT8_QUANTIZE
+from tazza.runtime.machine import machine
 from tazza.tensor import ROW_MAJOR, PerTensor, TensorSpec
 
+PASSES = 2.0
+"""Plain passes over both blobs that a reorder takes as long as, where blobs lie in the caches."""
 
-@onednn(INT8_QUANTIZE, accepts=accepts_dense)
+
+def rows_ns(op: OpView, specs: dict[str, TensorSpec]) -> float | None:
+    """Return about how long it takes where a compiled pass does the same; only a reorder reads other layouts."""
+    del op
+    if specs["X"].layout != ROW_MAJOR:
+        return None
+    return PASSES * sum(one.nbytes for one in specs.values()) / machine().memory_bytes_per_ns
+
+
+@onednn(INT8_QUANTIZE, accepts=accepts_dense, estimate_ns=rows_ns)
 def int8_quantize(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = X / s + z, row-major, which with channels last is what the layers of bytes read."""
     del op
@@ -23,7 +35,7 @@ def int8_quantize(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     return _reorder(specs, scaling)
 
 
-@onednn(INT8_DEQUANTIZE, accepts=accepts_dense)
+@onednn(INT8_DEQUANTIZE, accepts=accepts_dense, estimate_ns=rows_ns)
 def int8_dequantize(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = s (X - z)."""
     del op

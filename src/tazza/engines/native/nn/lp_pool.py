@@ -1,0 +1,271 @@
+"""LpPool and its gradient: vectors run over the channels of a place, or in row-major NCHW over the columns of Y.
+
+Letters as in `pool.py`; those of Y have `out` before them. A row is one of Y. Where vectors run over columns, lanes
+look at every sW-th element of a row of X.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, cast
+
+import numpy as np
+
+from tazza.codegen.block import BlockLaunch, Constant, Slot, accepts_dense, all_float32
+from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.image import lies_as
+from tazza.codegen.kernel import threads_for
+from tazza.codegen.loop import count_loop, fold_loop, load, share, store, sweep
+from tazza.codegen.power import power
+from tazza.codegen.rows import FLOAT, element, first_lane
+from tazza.codegen.typed import Vector
+from tazza.codegen.writer import Writer, gather
+from tazza.device import Context
+from tazza.engines.native import SOURCES
+from tazza.engines.native.nn.pool import (
+    MOST_SPATIAL,
+    Part,
+    gradient_launch,
+    gradient_layouts,
+    images_of,
+    lying,
+)
+from tazza.operator import Array, LaidOut, Launch, OpView, Spec, Unsupported, launcher
+from tazza.ops.nn.lp_pool import LP_POOL, LP_POOL_GRADIENT, POWER_FLOPS
+from tazza.ops.nn.pool import pool_window
+from tazza.runtime.threads import thread_count
+from tazza.tensor import DataType, TensorSpec
+
+WORDS = ("threads", "rows", "out_width", "unit", "out_depth", "out_height", "depth", "height", "width")
+ALONG = ("kernel", "step", "left", "X", "Y", "depths", "heights", "widths")
+"""Words of the block: rows of Y, C or 1; then the window along W, and tables of what windows see of each dimension."""
+
+
+# -- preparing ---------------------------------------------------------------------------------------------------------
+
+
+@launcher(LP_POOL, engine="native", accepts=accepts_dense, batch_invariant=True)
+def prepare_lp_pool(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> LaidOut | Unsupported:
+    """Compile for channels that lie innermost, or for row-major NCHW; other layouts of X become channels-last."""
+    del context
+    X, Y = cast("TensorSpec", inputs[0]), cast("TensorSpec", outputs[0])
+    refused = _refused(op, X)
+    if refused is not None:
+        return refused
+    by_channel, dense = lying(op, X)
+    layouts = {"Y": dense(Y.shape)} | ({} if lies_as(X, dense(X.shape)) else {"X": dense(X.shape)})
+    return LaidOut(_launch(op, X, by_channel=by_channel), layouts)
+
+
+@launcher(LP_POOL_GRADIENT, engine="native", accepts=accepts_dense, batch_invariant=True)
+def prepare_lp_pool_gradient(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> LaidOut | Unsupported:
+    """Compile what each element gets of the windows that cover it."""
+    del context, outputs
+    X, Y, dY = (cast("TensorSpec", spec) for spec in inputs)
+    refused = _refused(op, X)
+    if refused is not None:
+        return refused
+    found = gradient_layouts(op, X, Y, dY)
+    if isinstance(found, Unsupported):
+        return found
+    layouts, by_channel = found
+    return LaidOut(gradient_launch(op, X, _part(np.float32(op.p)), by_channel=by_channel), layouts)
+
+
+def _refused(op: OpView, X: TensorSpec) -> Unsupported | None:
+    window, _ = pool_window(op, X.shape)
+    if not all_float32(X):
+        return Unsupported(f"it computes in float32, not {X}")
+    if window.rank > MOST_SPATIAL:
+        return Unsupported(f"X has {window.rank} spatial dimensions, at most {MOST_SPATIAL} are compiled")
+    p = np.float32(op.p)
+    return None if np.isfinite(p) and p != 0 else Unsupported(f"p is {p}: no norm that is a root")
+
+
+def _part(p: np.float32) -> Part:
+    """Return x |x|^(p - 2) of an element, times dY / Y^(p - 1) of a window."""
+
+    def told(v: Lanes, x: str) -> str:
+        return v.mul(x, _power(v, v.intrinsic("fabs", x), float(p - np.float32(2))))
+
+    def add(v: Lanes, total: str, slope: str, y: str, dy: str) -> str:
+        share = v.div(dy, _power(v, y, float(p - np.float32(1))))
+        return v.add(total, v.mul(slope, share))
+
+    return Part(f"norm {float(p)!r}", told, add, POWER_FLOPS)
+
+
+def _power(v: Lanes, x: str, exponent: float) -> str:
+    """Return what is not negative, or NaN, raised to a power."""
+    simple: dict[float, Callable[[], str]] = {
+        0.0: lambda: v.constant(1.0),
+        0.5: lambda: v.intrinsic("sqrt", x),
+        1.0: lambda: x,
+        2.0: lambda: v.mul(x, x),
+        3.0: lambda: v.mul(v.mul(x, x), x),
+    }
+
+    def general() -> str:  # powers of 0, which many elements are, would be libm's
+        zero = v.compare("oeq", x, v.constant(0.0))
+        found = power(v, v.select(zero, v.constant(1.0), x), v.constant(exponent))
+        return v.select(zero, v.constant(0.0 if exponent > 0 else math.inf), found)
+
+    return simple.get(exponent, general)()
+
+
+def _launch(op: OpView, X: TensorSpec, *, by_channel: bool) -> Launch:
+    window, outs = pool_window(op, X.shape)
+    N, C, *image = images_of(op, X)
+    missing = MOST_SPATIAL - window.rank
+    extents = (1,) * missing + tuple(image)
+    out = (1,) * missing + tuple(cast("tuple[int, ...]", outs))
+    kernel, step = ((1,) * missing + sizes for sizes in (window.kernel, window.stride))
+    head = (0,) * missing + window.head
+    tables = [_seen(*side) for side in zip(extents, kernel, step, head, out, strict=True)]
+    rows = (N if by_channel else N * C) * out[0] * out[1]
+    taps = math.prod(int(np.max(last - first, initial=0)) for first, last in tables)
+    unit = C if by_channel else 1
+    threads = threads_for(min(thread_count(), max(1, rows)), rows * out[2] * unit, 4 * taps, 4 * (1 + taps))
+    p = np.float32(op.p)
+    columns = "single column" if out[2] == 1 else "dense columns" if step[2] == 1 else "columns"
+    kind = "channels" if by_channel else columns
+    address = SOURCES.compiled(f"norm {float(p)!r} pool by {kind}", functools.partial(_write, p=p, kind=kind))
+    words = (threads, rows, out[2], unit, out[0], out[1], *extents, kernel[2], step[2], head[2])
+    constants = (Constant(np.stack(table, axis=1).astype(np.int64).tobytes()) for table in tables)
+    return BlockLaunch(address, (*words, Slot("X"), Slot("Y"), *constants))
+
+
+def _seen(extent: int, kernel: int, step: int, head: int, out: int) -> tuple[Array, Array]:
+    """Return the first place of the image that each window sees along a dimension, and the one behind the last."""
+    start = np.arange(out) * step - head
+    first = np.clip(start, 0, extent)
+    return first, np.clip(start + kernel, first, extent)
+
+
+class Over(Protocol):
+    """Gives the norm of what `line(where a row of X begins, sum so far)` adds up; with `lanes` that of all lanes."""
+
+    def __call__(self, line: Callable[[str, str], str], *, lanes: bool = False) -> str:
+        """Write the loops over the rows that a window sees."""
+        ...
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def _write(lines: Lines, *, p: np.float32, kind: str) -> None:
+    """Loop over the rows of Y that are this thread's."""
+    w = Writer(lines, (*WORDS, *ALONG), ("X", "Y", "depths", "heights", "widths"))
+    v, word, row_of = w.v, w.w, w.mul(w.w["width"], w.w["unit"])
+    length = w.mul(word["out_width"], word["unit"])
+    image = w.mul(w.mul(word["depth"], word["height"]), row_of)
+
+    def row(r: str) -> None:
+        above = w.div(r, word["out_height"])
+        heights = _pair(lines, word["heights"], w.rem(r, word["out_height"]))
+        depths = _pair(lines, word["depths"], w.rem(above, word["out_depth"]))
+        x = element(lines, word["X"], w.mul(w.div(above, word["out_depth"]), image))
+        y = element(lines, word["Y"], w.mul(r, length))
+
+        def over(line: Callable[[str, str], str], *, lanes: bool = False) -> str:
+            """Return the norm of what `line(where a row of X begins, sum so far)` adds up; with `lanes` of them all."""
+
+            def plane(d: str, total: str) -> str:
+                top = w.mul(d, word["height"])
+                return fold_loop(v, *heights, total, lambda h, total: line(w.mul(w.add(top, h), row_of), total))
+
+            total = fold_loop(v, *depths, v.constant(0.0), plane)
+            return _power(v, v.splat(v.sum(total)) if lanes else total, float(np.float32(1) / p))
+
+        def powered(value: str) -> str:
+            return _power(v, v.intrinsic("fabs", value), float(p))
+
+        KINDS[kind](w, x, y, over, powered)
+
+    first, last = share(lines, word["rows"])
+    count_loop(lines, first, last, row)
+
+
+def _channels(w: Writer, x: str, y: str, over: Over, powered: Callable[[str], str]) -> None:
+    """Take the places of a row one by one, each with all its channels."""
+    lines, v, channels = w.lines, w.v, w.w["unit"]
+
+    def place(q: str) -> None:
+        widths = _pair(lines, w.w["widths"], q)
+        target = element(lines, y, w.mul(q, channels))
+
+        def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+            def line(start: str, total: str) -> str:
+                def one(column: str, total: str) -> str:
+                    at = w.add(w.add(start, w.mul(column, channels)), i)
+                    return v.add(total, powered(load(v, FLOAT, x, at, mask)))
+
+                return fold_loop(v, *widths, total, one)
+
+            store(v, FLOAT, over(line), target, i, mask)
+            return carried
+
+        sweep(v, "0", channels, some)
+
+    count_loop(lines, "0", w.w["out_width"], place)
+
+
+def _single(w: Writer, x: str, y: str, over: Over, powered: Callable[[str], str]) -> None:
+    """Where a row of Y has one place, add up vectors of what its window sees."""
+    v = w.v
+    widths = _pair(w.lines, w.w["widths"], "0")
+
+    def line(start: str, total: str) -> str:
+        def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+            found = v.add(carried[0], powered(load(v, FLOAT, x, w.add(start, i), mask)))
+            return (found if mask is None else v.select(mask, found, carried[0]),)
+
+        return sweep(v, *widths, some, (total,))[0]
+
+    w.lines.do(f"store float {first_lane(v, over(line, lanes=True))}, ptr {y}")
+
+
+def _columns(w: Writer, x: str, y: str, over: Over, powered: Callable[[str], str], *, dense: bool) -> None:
+    """Take a row in vectors; of each row of X that windows see, element by element of the windows."""
+    lines, v, step, width = w.lines, w.v, w.w["step"], w.w["width"]
+    whole = Vector(lines, v.count, DataType.INT32)
+    limit = whole.full(width)
+
+    def some(q: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+        begin = w.sub(w.mul(q, step), w.w["left"])
+
+        def line(start: str, total: str) -> str:
+            def one(j: str, total: str) -> str:
+                column = w.add(begin, j)
+                inside = lines.let(f"icmp ult {whole.type} {whole.counted(column, step)}, {limit}")
+                inside = inside if mask is None else lines.let(f"and {v.mask} {inside}, {mask}")
+                at = element(lines, x, w.add(start, column))
+                value = load(v, FLOAT, at, "0", inside) if dense else gather(v, at, step, inside)
+                return v.select(inside, v.add(total, powered(value)), total)
+
+            return fold_loop(v, "0", w.w["kernel"], total, one)
+
+        store(v, FLOAT, over(line), y, q, mask)
+        return carried
+
+    sweep(v, "0", w.w["out_width"], some)
+
+
+KINDS: Mapping[str, Callable[[Writer, str, str, Over, Callable[[str], str]], None]] = {
+    "channels": _channels,
+    "single column": _single,
+    "dense columns": functools.partial(_columns, dense=True),
+    "columns": functools.partial(_columns, dense=False),
+}
+"""How vectors run over a row of Y."""
+
+
+def _pair(lines: Lines, table: str, index: str) -> tuple[str, str]:
+    at = element(lines, table, lines.let(f"shl i64 {index}, 1"), "i64")
+    return lines.load_word(at, 0), lines.load_word(at, 1)

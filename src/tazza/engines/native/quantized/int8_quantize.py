@@ -1,0 +1,161 @@
+"""Int8Quantize and Int8Dequantize, vectors of numbers at a time.
+
+A quotient by the scale becomes a product with its inverse. That is off by three rounding errors at the most, so it
+rounds to the same whole number unless it lies near the middle between two: vectors with such an element are divided.
+
+Words of the block: threads, elements, X, Y, then float64: scale, inverse, least and greatest step, how near the middle.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import cast
+
+import numpy as np
+
+from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, float_word
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import lane_count, threads_for
+from tazza.codegen.loop import share, sweep
+from tazza.codegen.typed import Vector
+from tazza.codegen.vector import ROUND_32
+from tazza.device import Context
+from tazza.engines.native import SOURCES
+from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.ops.quantized.int8_quantize import INT8_DEQUANTIZE, INT8_QUANTIZE
+from tazza.runtime.machine import machine
+from tazza.runtime.threads import thread_count
+from tazza.tensor import DataType, PerTensor, TensorSpec
+from tazza.tensor.offer import Offer
+
+SIZE, X, Y, POINT, NUMBERS = range(1, 6)
+MOST = 2**20
+"""Larger zero points are refused: steps so far from 0 are not rounded as smaller ones are, by a sum."""
+ERROR = 2.0**-22
+"""Of a product with the inverse, relative to the quotient, rounded as that is: 1.5 * 2^-23 at the most."""
+LEAST = 4 * np.finfo(np.float32).tiny
+"""Scales from which on denormal numbers are less than half a step."""
+UNIT = 64
+FLOPS = 4
+
+
+@launcher(INT8_QUANTIZE, engine="native", accepts=accepts_rows, batch_invariant=True)
+def prepare_int8_quantize(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Offer[Callable[[], Launch]] | Unsupported:
+    """Compile Y = round(X / s) + z."""
+    del op, context
+    x, y = cast("TensorSpec", inputs[0]), cast("TensorSpec", outputs[0])
+    meaning = cast("PerTensor", y.quantization)
+    if x.dtype is not DataType.FLOAT or y.dtype is not DataType.UINT8:
+        return Unsupported(f"it makes bytes of float32, not {y.dtype.label} of {x.dtype.label}")
+    if abs(meaning.zero_point) > MOST:
+        return Unsupported(f"the zero point is {meaning.zero_point}: numbers of float32 are rounded nearer to 0")
+    if np.float32(meaning.scale) < LEAST:
+        return Unsupported(f"the scale is {meaning.scale}: steps are denormal, which count as 0 in compiled code")
+    return _offer(x, y, lambda: _quantizing(x.size, meaning))
+
+
+def _quantizing(size: int, meaning: PerTensor) -> BlockLaunch:
+    scale = np.float32(meaning.scale)
+    inverse = np.float32(1) / scale
+    by_product = bool(inverse >= LEAST)
+    # A little beyond what bytes have: still rounded to their bounds, and not near the middle.
+    least, greatest = -meaning.zero_point - 0.25, 255.25 - meaning.zero_point
+    middle = 0.5 - ERROR * max(abs(least), abs(greatest))
+    numbers = (float(scale), float(inverse), least, greatest, middle)
+    threads = threads_for(thread_count(), size, FLOPS, 5)
+    address = SOURCES.compiled(f"quantize{' by product' if by_product else ''}", partial(_write, by_product=by_product))
+    words = (threads, size, Slot("X"), Slot("Y"), meaning.zero_point, *map(float_word, numbers))
+    return BlockLaunch(address, words)
+
+
+def _write(lines: Lines, *, by_product: bool) -> None:
+    """Steps within those that bytes have, rounded in the low bits of a sum, counted from the zero point; NaN is 0."""
+    count = lane_count()
+    given, octets, whole = (Vector(lines, count, kind) for kind in (DataType.FLOAT, DataType.UINT8, DataType.INT32))
+    v, source, target = given.lanes, lines.load_pointer("%block", X), lines.load_pointer("%block", Y)
+    scale, inverse, least, greatest, middle = (_number(given, NUMBERS + k) for k in range(5))
+    large = v.constant(ROUND_32)
+    point = v.int_op("sub", whole.full(lines.load_word("%block", POINT)), v.bits_of(large))
+
+    def within(steps: str) -> str:  # NaN stays
+        steps = v.select(v.compare("olt", steps, least), least, steps)
+        return v.select(v.compare("ogt", steps, greatest), greatest, steps)
+
+    def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+        x = given.load(source, i, mask)
+
+        def divided() -> str:
+            number = v.select(v.compare("ord", x, x), x, v.constant(0.0))
+            return v.add(within(v.div(number, scale)), large)
+
+        if by_product:
+            steps = within(v.mul(x, inverse))
+            rounded = v.add(steps, large)
+            off = v.intrinsic("fabs", v.sub(steps, v.sub(rounded, large)))
+            rounded = v.rarely(v.compare("ugt", off, middle), rounded, divided)
+        else:
+            rounded = divided()
+        found = v.int_op("add", v.bits_of(rounded), point)
+        octets.store(whole.converted(found, DataType.UINT8), target, i, mask)
+        return carried
+
+    sweep(given, *share(lines, lines.load_word("%block", SIZE), UNIT), some)
+
+
+def _number(vector: Vector, word: int) -> str:
+    """Return a vector that is full of the float64 in a word of the block."""
+    lines = vector.lines
+    wide = lines.let(f"load double, ptr {lines.let(f'getelementptr i64, ptr %block, i64 {word}')}")
+    return vector.lanes.splat(lines.let(f"fptrunc double {wide} to float"))
+
+
+@launcher(INT8_DEQUANTIZE, engine="native", accepts=accepts_rows, batch_invariant=True)
+def prepare_int8_dequantize(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Offer[Callable[[], Launch]] | Unsupported:
+    """Compile Y = s (X - z)."""
+    del op, context
+    x, y = cast("TensorSpec", inputs[0]), cast("TensorSpec", outputs[0])
+    meaning = x.quantization
+    if not isinstance(meaning, PerTensor):
+        return Unsupported("X has several scales")
+
+    def make() -> Launch:
+        threads = threads_for(thread_count(), x.size, FLOPS, 4 + x.dtype.itemsize)
+        address = SOURCES.compiled(f"dequantize {x.dtype.label}", partial(_write_back, dtype=x.dtype))
+        words = (
+            threads,
+            x.size,
+            Slot("X"),
+            Slot("Y"),
+            meaning.zero_point,
+            float_word(float(np.float32(meaning.scale))),
+        )
+        return BlockLaunch(address, words)
+
+    return _offer(x, y, make)
+
+
+def _write_back(lines: Lines, *, dtype: DataType) -> None:
+    """Whole numbers less the zero point, which wrap around as those of 32 bits do, times the scale."""
+    count = lane_count()
+    given, octets, whole = (Vector(lines, count, kind) for kind in (DataType.FLOAT, dtype, DataType.INT32))
+    source, target = lines.load_pointer("%block", X), lines.load_pointer("%block", Y)
+    point, scale = whole.full(lines.load_word("%block", POINT)), _number(given, NUMBERS)
+
+    def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+        q = octets.converted(octets.load(source, i, mask), DataType.INT32)
+        steps = whole.converted(lines.let(f"sub {whole.type} {q}, {point}"), DataType.FLOAT)
+        given.store(given.lanes.mul(steps, scale), target, i, mask)
+        return carried
+
+    sweep(given, *share(lines, lines.load_word("%block", SIZE), UNIT), some)
+
+
+def _offer(x: TensorSpec, y: TensorSpec, make: Callable[[], Launch]) -> Offer[Callable[[], Launch]]:
+    """Return the offer of a pass over both."""
+    return Offer(make, estimate_ns=math.fsum(one.nbytes for one in (x, y)) / machine().memory_bytes_per_ns)

@@ -1,0 +1,255 @@
+"""ArgMax and ArgMin: the best of each row, then its place; or both from row to row, for vectors of columns.
+
+X is B x n x K with n along the axis. Where K is 1, a row is read in blocks: a block is looked at again only if its best
+is better than all before. Few long rows are cut into chunks, whose bests are compared at the end. Nothing is better
+than the first element, so that what is found behind it is truly better; NaN, which never is, has no case of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import cast
+
+from tazza.codegen.block import BlockLaunch, Scratch, Slot, accepts_rows
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import lane_count, threads_for
+from tazza.codegen.loop import count_loop, lanes_below, share, sweep
+from tazza.codegen.rows import element, when
+from tazza.codegen.typed import MEMORY, Vector
+from tazza.codegen.writer import Writer
+from tazza.device import Context
+from tazza.engines.native import SOURCES
+from tazza.engines.native.sparse_product import carry_loop, tiles
+from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.ops.reduce.arg_max import arg_axis, arg_extremes
+from tazza.runtime.threads import thread_count
+from tazza.tensor import DataType, TensorSpec
+
+WORDS = ("threads", "rows", "chunks", "along", "behind", "by_rows", "X", "Y", "best")
+"""Of the block: rows are B, or B * K where they lie along the lanes; `best` has a number for each chunk of each row."""
+BLOCK, TILE = 1024, 4
+"""Elements of a row that are looked at again, and vectors of columns side by side."""
+LEAST_CHUNK = 1 << 14
+MOST_NARROW = 2**31
+"""Places in lanes of 32 bits are below this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What tells kernels apart: the type of elements, and whether the largest is looked for."""
+
+    dtype: DataType
+    largest: bool
+
+    def better(self, v: Vector, a: str, b: str) -> str:
+        """Return the mask of where a is better than b."""
+        name = "gt" if self.largest else "lt"
+        text = f"fcmp o{name}" if self.dtype.is_float else f"icmp s{name}"
+        return v.lines.let(f"{text} {v.type} {a}, {b}")
+
+    def folded(self, v: Vector, value: str) -> str:
+        """Return the best lane, as a vector full of it."""
+        one = v.folded(value, "max" if self.largest else "min")
+        return v.lines.let(
+            f"shufflevector <1 x {v.scalar}> {one}, <1 x {v.scalar}> poison, <{v.count} x i32> zeroinitializer"
+        )
+
+
+@launcher(arg_extremes["ArgMax"], engine="native", accepts=accepts_rows)
+@launcher(arg_extremes["ArgMin"], engine="native", accepts=accepts_rows)
+def prepare_arg_extreme(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch | Unsupported:
+    """Compile the search."""
+    del context, outputs
+    X = cast("TensorSpec", inputs[0])
+    axis = arg_axis(op, len(X.shape))
+    B, n, K = math.prod(X.shape[:axis]), X.shape[axis], math.prod(X.shape[axis + 1 :])
+    if n >= MOST_NARROW:
+        return Unsupported(f"{n} elements along the axis: places are counted in 32 bits")
+    search, most = Search(X.dtype, op.type == "ArgMax"), thread_count()
+    threads = threads_for(most, X.size, 1, X.dtype.itemsize)
+    write: Callable[[Lines], None] = partial(_write_columns, search=search)
+    finish, chunks, by_rows = None, 1, B >= 4 * threads
+    if K == 1:
+        chunks = max(1, min(threads, n // LEAST_CHUNK)) if not by_rows else 1
+        threads = max(1, min(threads, B * chunks))
+        write, finish = partial(_write_rows, search=search), partial(_finish_rows, search=search)
+    kind = f"place of the {'largest' if search.largest else 'least'} {X.dtype.label} {'rows' if K == 1 else 'columns'}"
+    words = (threads, B, chunks, n, K, int(by_rows), Slot("X"), Slot("Y"), Scratch())
+    address = SOURCES.compiled(kind, write, finish)
+    return BlockLaunch(address, words, 16 * max(1, B * chunks))
+
+
+# -- rows along the lanes ----------------------------------------------------------------------------------------------
+
+
+def _writer(lines: Lines) -> Writer:
+    return Writer(lines, WORDS, ("X", "Y", "best"))
+
+
+def _write_rows(lines: Lines, *, search: Search) -> None:
+    """Find the best of each chunk of each row, and its place: 0 where none is better than the first element."""
+    w, v = _writer(lines), Vector(lines, lane_count(8 * search.dtype.itemsize), search.dtype)
+    kind, along, chunks = MEMORY[search.dtype], w.w["along"], w.w["chunks"]
+    best, block = lines.let(f"alloca {v.type}"), lines.let("alloca i64")
+
+    def part(item: str) -> None:
+        r, c = w.div(item, chunks), w.rem(item, chunks)
+        x = element(lines, w.w["X"], w.mul(r, along), kind)
+        begin, end = (w.div(w.mul(along, one), chunks) for one in (c, w.add(c, 1)))
+        place = element(lines, _places(w), item, "i64")
+        lines.do(f"store i64 0, ptr {place}")
+        when(lines, lines.let(f"icmp sgt i64 {end}, {begin}"), lambda: search_in(x, begin, end, place))
+        value = lines.let(f"extractelement {v.type} {lines.let(f'load {v.type}, ptr {best}')}, i32 0")
+        several = lines.let(f"icmp sgt i64 {chunks}, 1")
+        at = element(lines, w.w["best"], item, kind)
+        when(lines, several, lambda: lines.do(f"store {v.scalar} {value}, ptr {at}"))
+
+    def search_in(x: str, begin: str, end: str, place: str) -> None:
+        lines.do(f"store {v.type} {v.load_one(x)}, ptr {best}")
+        lines.do(f"store i64 -1, ptr {block}")
+
+        def some(k: str) -> None:
+            first = w.add(begin, w.mul(k, BLOCK))
+            last = w.least(w.add(first, str(BLOCK)), end)
+            before = lines.let(f"load {v.type}, ptr {best}")
+
+            def fold(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+                here = v.load(x, i, mask)
+                here = here if mask is None else v.select(mask, here, carried[0])
+                return (v.select(search.better(v, here, carried[0]), here, carried[0]),)
+
+            top = search.folded(v, sweep(v, first, last, fold, (before,))[0])
+            above = lines.let(f"extractelement <{v.count} x i1> {search.better(v, top, before)}, i32 0")
+
+            def keep() -> None:
+                lines.do(f"store {v.type} {top}, ptr {best}")
+                lines.do(f"store i64 {first}, ptr {block}")
+
+            when(lines, above, keep)
+
+        count_loop(lines, "0", w.pieces(w.sub(end, begin), BLOCK), some)
+        found = lines.let(f"load i64, ptr {block}")
+
+        def look() -> None:
+            number = _first_equal(v, x, found, end, lines.let(f"load {v.type}, ptr {best}"))
+            lines.do(f"store i64 {number}, ptr {place}")
+
+        when(lines, lines.let(f"icmp sge i64 {found}, 0"), look)
+
+    first, last = share(lines, w.mul(w.w["rows"], chunks))
+    count_loop(lines, first, last, part)
+
+
+def _places(w: Writer) -> str:
+    """Return where places go: to Y, or behind the bests where rows are cut."""
+    behind = element(w.lines, w.w["best"], w.mul(w.w["rows"], w.w["chunks"]), "i64")
+    several = w.lines.let(f"icmp sgt i64 {w.w['chunks']}, 1")
+    return w.lines.let(f"select i1 {several}, ptr {behind}, ptr {w.w['Y']}")
+
+
+def _first_equal(v: Vector, x: str, begin: str, end: str, wanted: str) -> str:
+    """Return the first place from `begin` on whose element is `wanted`; there is one."""
+    lines, bits = v.lines, f"i{v.count}"
+    test, following, done, before = lines.fresh("look"), lines.fresh("onward"), lines.fresh("found"), lines.block
+    i, after = f"%{lines.fresh('i')}", f"%{lines.fresh('next')}"
+    lines.do(f"br label %{test}")
+    lines.label(test)
+    lines.do(f"{i} = phi i64 [ {begin}, %{before} ], [ {after}, %{following} ]")
+    mask = lanes_below(v, lines.let(f"sub i64 {end}, {i}"))
+    compare = "fcmp oeq" if v.dtype.is_float else "icmp eq"
+    same = lines.let(f"and <{v.count} x i1> {mask}, {lines.let(f'{compare} {v.type} {v.load(x, i, mask)}, {wanted}')}")
+    hits = lines.let(f"bitcast <{v.count} x i1> {same} to {bits}")
+    lines.do(f"br i1 {lines.let(f'icmp ne {bits} {hits}, 0')}, label %{done}, label %{following}")
+    lines.label(following)
+    lines.do(f"{after} = add i64 {i}, {v.count}")
+    lines.do(f"br label %{test}")
+    lines.label(done)
+    lines.declare(f"{bits} @llvm.cttz.{bits}({bits}, i1)")
+    lane = lines.let(f"call {bits} @llvm.cttz.{bits}({bits} {hits}, i1 true)")
+    return lines.let(f"add i64 {i}, {lines.let(f'zext {bits} {lane} to i64')}")
+
+
+def _finish_rows(lines: Lines, *, search: Search) -> None:
+    """Write the place of the best chunk of each row, the first of equal ones, where rows are cut."""
+    w, v = _writer(lines), Vector(lines, 1, search.dtype)
+    chunks = w.w["chunks"]
+
+    def row(r: str) -> None:
+        start = w.mul(r, chunks)
+
+        def best(c: str, carried: Sequence[str]) -> list[str]:
+            here, there = (v.load(w.w["best"], w.add(start, one), None) for one in (c, carried[0]))
+            above = lines.let(f"extractelement <1 x i1> {search.better(v, here, there)}, i32 0")
+            return [lines.let(f"select i1 {above}, i64 {c}, i64 {carried[0]}")]
+
+        _, (found,) = carry_loop(lines, "i64", ("1", chunks, 1), ["0"], lambda c, carried: best(c, list(carried)))
+        place = lines.let(f"load i64, ptr {element(lines, _places(w), w.add(start, found), 'i64')}")
+        lines.do(f"store i64 {place}, ptr {element(lines, w.w['Y'], r, 'i64')}")
+
+    several = lines.let(f"icmp sgt i64 {chunks}, 1")
+    when(lines, several, lambda: count_loop(lines, "0", w.w["rows"], row))
+    lines.do("ret i64 0")
+
+
+# -- rows side by side -------------------------------------------------------------------------------------------------
+
+
+def _write_columns(lines: Lines, *, search: Search) -> None:
+    """Carry the bests of vectors of columns and their places, as bits of elements, from one row to the next."""
+    w, v = _writer(lines), Vector(lines, lane_count(8 * search.dtype.itemsize), search.dtype)
+    whole, long = f"<{v.count} x i{8 * search.dtype.itemsize}>", Vector(lines, v.count, DataType.INT64)
+    kind, along, behind = MEMORY[search.dtype], w.w["along"], w.w["behind"]
+    rows, columns = share(lines, w.w["rows"]), share(lines, behind, TILE * v.count)
+    chosen = lines.let(f"icmp ne i64 {w.w['by_rows']}, 0")
+    first, last = (
+        lines.let(f"select i1 {chosen}, i64 {a}, i64 {b}") for a, b in zip(rows, ("0", w.w["rows"]), strict=True)
+    )
+    begin, end = (
+        lines.let(f"select i1 {chosen}, i64 {b}, i64 {a}") for a, b in zip(columns, ("0", behind), strict=True)
+    )
+
+    def numbered(r: str) -> str:
+        integer = Vector(lines, v.count, DataType.INT64 if search.dtype.itemsize == 8 else DataType.INT32)
+        return lines.let(f"bitcast {whole} {integer.full(r)} to {v.type}")
+
+    def outer(b: str) -> None:
+        x = element(lines, w.w["X"], w.mul(w.mul(b, along), behind), kind)
+        y = element(lines, w.w["Y"], w.mul(b, behind), "i64")
+
+        def tile(column: str, vectors: int, mask: str | None) -> None:
+            places = [w.add(column, k * v.count) for k in range(vectors)]
+
+            def row(r: str, carried: Sequence[str]) -> list[str]:
+                line, number = w.mul(r, behind), numbered(r)
+                found: list[str] = []
+                for k, place in enumerate(places):
+                    here = v.load(x, w.add(line, place), mask)
+                    above = search.better(v, here, carried[2 * k])
+                    found += [v.select(above, *pair) for pair in zip((here, number), carried[2 * k :], strict=False)]
+                return found
+
+            starts = [one for place in places for one in (v.load(x, place, mask), "zeroinitializer")]
+            _, ends = carry_loop(lines, v.type, ("1", along, 1), starts, lambda r, carried: row(r, list(carried)))
+            for place, number in zip(places, ends[1::2], strict=True):
+                bits = lines.let(f"bitcast {v.type} {number} to {whole}")
+                wide = bits if whole == long.type else lines.let(f"zext {whole} {bits} to {long.type}")
+                long.store(wide, y, place, mask)
+
+        def nothing(column: str, vectors: int, mask: str | None) -> None:
+            for k in range(vectors):
+                long.store(long.constant(0), y, w.add(column, k * v.count), mask)
+
+        some = lines.let(f"icmp sgt i64 {along}, 0")
+        when(
+            lines,
+            some,
+            lambda: tiles(v.lanes, begin, end, TILE, tile),
+            lambda: tiles(v.lanes, begin, end, TILE, nothing),
+        )
+
+    count_loop(lines, first, last, outer)

@@ -1,0 +1,106 @@
+"""Unique of numbers that lie near each other: a table of what occurs, which threads mark and look places up in.
+
+What lies far apart, or is little, is sorted instead, as the reference kernel does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import cast
+
+import numpy as np
+
+from tazza.codegen.block import accepts_rows
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import threads_for
+from tazza.codegen.loop import count_loop, share
+from tazza.codegen.rows import element, index_at
+from tazza.device import Context
+from tazza.engines.native import SOURCES
+from tazza.operator import Array, Call, Launch, Operands, OpView, Spec, launcher
+from tazza.ops.shape.unique import UNIQUE, unique
+from tazza.runtime.native import call_native
+from tazza.runtime.threads import thread_count
+from tazza.tensor import TensorSpec
+
+SIZE, LEAST, X, TABLE, PLACES = range(1, 6)
+"""Words of the block: elements, the smallest of them, addresses of X, of the table, and of places."""
+NEAR, FEW = 4, 2000
+"""Entries of the table for each element at the most; fewer elements are sorted sooner than a table is made."""
+FLOPS = 5
+UNIT = 64
+
+
+@launcher(UNIQUE, engine="native", accepts=accepts_rows)
+def prepare_unique(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+    """Compile the passes over X."""
+    del context, outputs
+    bits = 8 * cast("TensorSpec", inputs[0]).dtype.itemsize
+    passes = [
+        SOURCES.compiled(f"{told} in a table of {bits} bits", partial(write, bits=bits))
+        for told, write in (("marks", _mark), ("places", _look_up))
+    ]
+    return UniqueLaunch(passes[0], passes[1], op.has_output("place"))
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueLaunch:
+    """The addresses of both passes, and whether places are asked for."""
+
+    mark: int
+    look_up: int
+    placed: bool
+    scratch_bytes: int = 0
+
+    def bind(self, operands: Operands) -> Call:
+        """Return a call that makes a table as large as numbers lie apart."""
+        X, Y = operands.tensors["X"], operands.sized_by_kernel("Y", operands.tensors["X"].dtype)
+
+        def call() -> None:
+            x = X.array
+            place = operands.tensors["place"].array if self.placed else None
+            least, most = (int(x.min()), int(x.max())) if x.size >= FEW else (0, 0)
+            extent = most - least + 1
+            if x.size < FEW or extent > NEAR * x.size:
+                unique(x, Y, place)
+                return
+            seen = np.zeros(extent, np.uint8)
+            self._run(self.mark, x, least, seen)
+            found = np.flatnonzero(seen)
+            Y.allocate(found.shape)[...] = found + least
+            if place is not None:
+                self._run(self.look_up, x, least, np.cumsum(seen, dtype=np.int32) - 1, place)
+
+        return call
+
+    def _run(self, address: int, x: Array, least: int, *arrays: Array) -> None:
+        threads = threads_for(thread_count(), x.size, FLOPS, x.itemsize)
+        words = (threads, x.size, least, *(one.ctypes.data for one in (x, *arrays)))
+        block = np.array(words, np.int64)
+        call_native(address, block.ctypes.data, threads=threads)
+
+
+def _mark(lines: Lines, *, bits: int) -> None:
+    """Set the entry of each number; whoever is first, it is the same."""
+    least = lines.load_word("%block", LEAST)
+    source, table = (lines.load_pointer("%block", word) for word in (X, TABLE))
+
+    def one(i: str) -> None:
+        at = element(lines, table, lines.let(f"sub i64 {index_at(lines, source, i, bits)}, {least}"), "i8")
+        lines.do(f"store atomic i8 1, ptr {at} unordered, align 1")
+
+    count_loop(lines, *share(lines, lines.load_word("%block", SIZE), UNIT), one)
+
+
+def _look_up(lines: Lines, *, bits: int) -> None:
+    """Write the entry of each number."""
+    least = lines.load_word("%block", LEAST)
+    source, table, places = (lines.load_pointer("%block", word) for word in (X, TABLE, PLACES))
+
+    def one(i: str) -> None:
+        at = element(lines, table, lines.let(f"sub i64 {index_at(lines, source, i, bits)}, {least}"), "i32")
+        lines.do(f"store i32 {lines.let(f'load i32, ptr {at}')}, ptr {element(lines, places, i, 'i32')}")
+
+    count_loop(lines, *share(lines, lines.load_word("%block", SIZE), UNIT), one)

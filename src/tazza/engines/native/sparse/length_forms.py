@@ -1,0 +1,188 @@
+"""Segments said in other ways, in one pass over lengths, or over sorted ids: by one thread, each follows from the last.
+
+Sizes that follow from what lengths and ids are, are found in Python; the pass over ids looks whether they are sorted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import cast
+
+from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import lane_count
+from tazza.codegen.loop import count_loop, sweep
+from tazza.codegen.rows import FIRST, D, N, element, finish_status, index_at, stop_if, when
+from tazza.codegen.typed import Vector
+from tazza.device import Context
+from tazza.engines.native import SOURCES
+from tazza.engines.native.sparse_product import carry_loop
+from tazza.operator import Launch, Operands, OpView, SizedLaunch, Spec, launcher
+from tazza.ops.sparse.length_forms import OfIds, lengths_per_row, lengths_per_segment, segment_ids, sorted_lengths
+from tazza.ops.sparse.segment import ROWS_MAX, row_count
+from tazza.tensor import DataType, TensorSpec
+
+GIVEN, Y = FIRST, FIRST + 1
+"""Words behind N segments, D ids, and the status: addresses of lengths or ids, and of Y."""
+
+
+def _put(lines: Lines, target: str, place: str, *values: str) -> None:
+    """Write int64 numbers, cut to 32 bits, to row `place`."""
+    first = lines.let(f"mul i64 {place}, {len(values)}")
+    for k, value in enumerate(values):
+        short = lines.let(f"trunc i64 {value} to i32")
+        lines.do(f"store i32 {short}, ptr {element(lines, target, lines.let(f'add i64 {first}, {k}'), 'i32')}")
+
+
+# -- from lengths ------------------------------------------------------------------------------------------------------
+
+
+def write_starts(lines: Lines, *, ranges: bool, end: bool) -> None:
+    """Write where each segment begins, with `ranges` also its length; at the `end` where the last one ends."""
+    count, given, target = lines.load_word("%block", N), *(lines.load_pointer("%block", one) for one in (GIVEN, Y))
+
+    def segment(m: str, carried: Sequence[str]) -> list[str]:
+        length = index_at(lines, given, m, 32)
+        _put(lines, target, m, carried[0], *((length,) if ranges else ()))
+        return [lines.let(f"add i64 {carried[0]}, {length}")]
+
+    _, (total,) = carry_loop(lines, "i64", ("0", count, 1), ["0"], lambda m, carried: segment(m, list(carried)))
+    if end:
+        _put(lines, target, count, total)
+
+
+def _starts(inputs: Sequence[Spec], *, ranges: bool, end: bool = False) -> BlockLaunch:
+    told = f"starts of lengths{', ranges' if ranges else ''}{', end' if end else ''}"
+    address = SOURCES.compiled(told, partial(write_starts, ranges=ranges, end=end))
+    return BlockLaunch(address, (1, cast("TensorSpec", inputs[0]).size, 0, 0, Slot("LENGTHS"), Slot("Y")))
+
+
+@launcher(lengths_per_segment["LengthsToRanges"], engine="native", accepts=accepts_rows)
+def prepare_lengths_to_ranges(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+    """Compile the sums."""
+    del op, context, outputs
+    return _starts(inputs, ranges=True)
+
+
+@launcher(lengths_per_segment["LengthsToOffsets"], engine="native", accepts=accepts_rows)
+def prepare_lengths_to_offsets(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+    """Compile the sums."""
+    del context, outputs
+    return _starts(inputs, ranges=False, end=bool(op.include_last_offset))
+
+
+def write_rows(lines: Lines, *, counted: bool) -> None:
+    """Write for each row the number of its segment, or its place in there."""
+    count, given, target = lines.load_word("%block", N), *(lines.load_pointer("%block", one) for one in (GIVEN, Y))
+    v = Vector(lines, lane_count(), DataType.INT32)
+
+    def segment(m: str, carried: Sequence[str]) -> list[str]:
+        length = index_at(lines, given, m, 32)
+        own, number = element(lines, target, carried[0], "i32"), v.full(m)
+
+        def some(i: str, mask: str | None, values: Sequence[str]) -> Sequence[str]:
+            v.store(v.counted(i, "1") if counted else number, own, i, mask)
+            return values
+
+        sweep(v, "0", length, some)
+        return [lines.let(f"add i64 {carried[0]}, {length}")]
+
+    carry_loop(lines, "i64", ("0", count, 1), ["0"], lambda m, carried: segment(m, list(carried)))
+
+
+def _rows(op: OpView, inputs: Sequence[Spec], *, counted: bool) -> SizedLaunch:
+    segments = cast("TensorSpec", inputs[0]).size
+    address = SOURCES.compiled(f"rows of lengths{', counted' if counted else ''}", partial(write_rows, counted=counted))
+    launch = BlockLaunch(address, (1, segments, 0, 0, Slot("LENGTHS"), Slot("Y")))
+    return SizedLaunch(
+        lambda operands: {"Y": (row_count(op, "LENGTHS", operands["LENGTHS"].array),)},
+        lambda sizes: launch,
+        {"Y": DataType.INT32},
+    )
+
+
+@launcher(lengths_per_row["LengthsToSegmentIds"], engine="native", accepts=accepts_rows)
+def prepare_lengths_to_segment_ids(
+    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+) -> Launch:
+    """Compile the rows of each segment."""
+    del context, outputs
+    return _rows(op, inputs, counted=False)
+
+
+@launcher(lengths_per_row["LengthsRangeFill"], engine="native", accepts=accepts_rows)
+def prepare_lengths_range_fill(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+    """Compile the rows of each segment."""
+    del context, outputs
+    return _rows(op, inputs, counted=True)
+
+
+# -- from ids ----------------------------------------------------------------------------------------------------------
+
+
+def write_segments(lines: Lines, bits: int, *, ranges: bool) -> None:
+    """Write how many rows each segment has, with `ranges` also where the first stands; leave a status if unsorted."""
+    count, taken = lines.load_word("%block", N), lines.load_word("%block", D)
+    given, target = (lines.load_pointer("%block", one) for one in (GIVEN, Y))
+
+    def put(m: str, start: str, length: str) -> None:
+        _put(lines, target, m, *((start, length) if ranges else (length,)))
+
+    def one(i: str, carried: Sequence[str]) -> list[str]:
+        """Go on from the id before, and where its rows begin."""
+        before, start = carried
+        number = index_at(lines, given, i, bits)
+        stop_if(lines, lines.let(f"icmp uge i64 {number}, {count}"))  # -1 is too large
+        step = lines.let(f"sub i64 {number}, {before}")
+
+        def leap() -> None:
+            stop_if(lines, lines.let(f"icmp slt i64 {step}, 0"))
+            count_loop(lines, lines.let(f"add i64 {before}, 1"), number, lambda m: put(m, i, "0"))
+
+        when(lines, lines.let(f"icmp ugt i64 {step}, 1"), leap)
+        first = lines.let(f"select i1 {lines.let(f'icmp eq i64 {step}, 0')}, i64 {start}, i64 {i}")
+        put(number, first, lines.let(f"add i64 {lines.let(f'sub i64 {i}, {first}')}, 1"))
+        return [number, first]
+
+    _, (last, _) = carry_loop(lines, "i64", ("0", taken, 1), ["-1", "0"], lambda i, carried: one(i, list(carried)))
+    count_loop(lines, lines.let(f"add i64 {last}, 1"), count, lambda m: put(m, "0", "0"))
+
+
+def _register_segments(type: str, row: OfIds) -> None:
+    @launcher(segment_ids[type], engine="native", accepts=accepts_rows)
+    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:  # pyright: ignore[reportUnusedFunction] -- registered
+        """Compile the pass over ids."""
+        del context, outputs
+        return _segments(op, inputs, ranges=row.ranges)
+
+
+def _segments(op: OpView, inputs: Sequence[Spec], *, ranges: bool) -> SizedLaunch:
+    ids = cast("TensorSpec", inputs[0])
+    like = cast("TensorSpec", inputs[1]).shape[0] if op.has_input("like") else None
+    bits = 8 * ids.dtype.itemsize
+    address = SOURCES.compiled(
+        f"segments of sorted ids {bits}{', ranges' if ranges else ''}",
+        partial(write_segments, bits=bits, ranges=ranges),
+        finish_status,
+    )
+
+    def check(operands: Operands) -> None:
+        sorted_lengths(op, operands["ids"].array.reshape(-1), like)
+
+    def sizes(operands: Operands) -> dict[str, tuple[int, ...]]:
+        found = operands["ids"].array
+        named = found.item(-1) + 1 if found.size else 0
+        if not 0 <= named <= (ROWS_MAX if like is None else like):
+            check(operands)
+        count = named if like is None else like
+        return {"Y": (count, 2) if ranges else (count,)}
+
+    def launch(sizes: Mapping[str, tuple[int, ...]]) -> BlockLaunch:
+        return BlockLaunch(address, (1, sizes["Y"][0], ids.size, 0, Slot("ids"), Slot("Y")), check=check)
+
+    return SizedLaunch(sizes, launch, {"Y": DataType.INT32})
+
+
+for _type, _row in segment_ids.rows.items():
+    _register_segments(_type, _row)
