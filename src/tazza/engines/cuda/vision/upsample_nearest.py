@@ -43,7 +43,10 @@ def prepare_gradient(
 
         def row(y: str, sums: Sequence[str]) -> list[str]:
             first = t.add(t.mul(t.add(t.mul(line, scale), y), wide), t.mul(w, scale))
-            add = lambda x, one: [v.add(one[0], t.load("dY", t.add(first, x)))]  # noqa: E731 -- one line of a loop
+
+            def add(x: str, carried: Sequence[str]) -> list[str]:
+                return [v.add(carried[0], t.load("dY", t.add(first, x)))]
+
             return carry_loop(v, "0", scale, sums, add)
 
         t.store("dX", i, carry_loop(v, "0", scale, [v.constant(0.0)], row)[0])
