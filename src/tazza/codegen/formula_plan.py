@@ -44,9 +44,12 @@ whatever the letters are called.
 
 
 def plan_formula(
-    op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec], make: Make
+    op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec], make: Make, *, kinds: Collection[DataType] = KINDS
 ) -> Launch | LaidOut | Unsupported:
-    """Return what `make` makes of an operator's formulas for these operands, and the layouts that it is made for."""
+    """Return what `make` makes of an operator's formulas for these operands, and the layouts that it is made for.
+
+    `kinds` are the element types that it takes.
+    """
     expressions = formulas_of(op)
     slots = slots_of(op.schema, op.input_letters, outputs=False)
     results = slots_of(op.schema, op.output_letters, outputs=True)
@@ -62,7 +65,7 @@ def plan_formula(
     absent = sorted((used | scalars.names) - set(names))
     if absent:
         return Unsupported(f"its formula needs {', '.join(absent)}")
-    reason = _strange(zip(names, [*inputs, *outputs], strict=True), scalars, used)
+    reason = _strange(zip(names, [*inputs, *outputs], strict=True), scalars, used, kinds)
     if reason is not None:
         return Unsupported(reason)
     tensors = cast("list[TensorSpec]", [*inputs, *outputs])
@@ -80,10 +83,12 @@ def plan_formula(
     return _plan(expressions, read, operands[len(slots) :], scalars, make)
 
 
-def _strange(named: Iterable[tuple[str, Spec]], scalars: Scalars, used: Collection[str]) -> str | None:
+def _strange(
+    named: Iterable[tuple[str, Spec]], scalars: Scalars, used: Collection[str], kinds: Collection[DataType]
+) -> str | None:
     """Return why these element types are not computed, or None."""
     specs = [spec for name, spec in named if name in used or name not in scalars.names]
-    strange = [str(spec) for spec in specs if not isinstance(spec, TensorSpec) or spec.dtype not in KINDS]
+    strange = [str(spec) for spec in specs if not isinstance(spec, TensorSpec) or spec.dtype not in kinds]
     if strange:
         return f"it computes in floating point, not {strange[0]}"
     wide = {DataType.DOUBLE, DataType.BFLOAT16}
