@@ -45,6 +45,17 @@ def test_in_float64(name: str) -> None:
         np.testing.assert_allclose(result, getattr(np, name)(x), rtol=4e-16, atol=5e-324)
 
 
+def test_exponentials_in_float32_by_powers_of_two() -> None:
+    """Denormal, infinite and NaN results among them."""
+    x = np.concatenate([SPECIAL, np.linspace(-104, 89, 20001), [88.72, -87.4, -103.9, 200, -200]]).astype(np.float32)
+    result = np.empty_like(x)
+    kernel = elementwise(Expression.parse("exp(x)"), ("x",), THREADS)
+    assert "llvm.nvvm.ex2.approx.f" in kernel.text("kernel")
+    run(kernel, -(-x.size // THREADS), [x.ctypes.data, result.ctypes.data, x.size])
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(result, np.exp(x.astype(np.float64)).astype(np.float32), rtol=2.4e-7, atol=2e-45)
+
+
 @pytest.mark.parametrize(("name", "ulps"), [("sin", 1), ("cos", 1), ("tan", 2.5)])
 def test_angles_of_any_size(name: str, ulps: float) -> None:
     """Over all magnitudes, about where another way begins, and for multiples of pi / 2 that are nearly numbers."""

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 class Lines:
     """The lines of a function under construction, and the outside functions that they need."""
 
-    def __init__(self) -> None:
-        """Start empty."""
+    def __init__(self, *, grid: bool = False) -> None:
+        """Start empty; `grid` for what threads of a GPU do."""
+        self.grid = grid
         self.lines: list[str] = []
         self.declared: dict[str, None] = {}
         self.block = "entry"

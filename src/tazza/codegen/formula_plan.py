@@ -46,11 +46,18 @@ whatever the letters are called.
 
 
 def plan_formula(
-    op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec], make: Make, *, integers: bool = False
+    op: OpView,
+    inputs: Sequence[Spec],
+    outputs: Sequence[Spec],
+    make: Make,
+    *,
+    integers: bool = False,
+    kinds: Collection[DataType] = KINDS,
 ) -> Launch | LaidOut | Unsupported:
     """Return what `make` makes of an operator's formulas for these operands, and the layouts that it is made for.
 
-    `integers`: it takes those of integers and bools as well (`codegen.whole`).
+    `integers`: it computes those of integers and bools alone in these (`codegen.whole`); `kinds` are the element types
+    that it takes otherwise.
     """
     expressions = formulas_of(op)
     slots = slots_of(op.schema, op.input_letters, outputs=False)
@@ -71,7 +78,9 @@ def plan_formula(
     wanted = {slot.name: expressions[slot.name] for slot in results}
     reason = _mixed(wanted, named, used) if integers and not scalars.expressions else "it takes no integers"
     if reason is not None:
-        reason = _strange(named, scalars, used, wanted)
+        taken = [spec for name, spec in named.items() if name in used or name not in scalars.names]
+        reason = _strange(taken, wanted, kinds)
+        reason = scalars.unsupported if reason is None else reason
     if reason is not None:
         return Unsupported(reason)
     tensors = cast("list[TensorSpec]", [*inputs, *outputs])
@@ -103,21 +112,19 @@ def _mixed(expressions: Mapping[str, Expression], named: Mapping[str, Spec], use
     return None
 
 
-def _strange(
-    named: Mapping[str, Spec], scalars: Scalars, used: Collection[str], expressions: Mapping[str, Expression]
-) -> str | None:
-    """Return why these element types are not computed in floating point, or None."""
+def _strange(specs: Sequence[Spec], expressions: Mapping[str, Expression], kinds: Collection[DataType]) -> str | None:
+    """Return why these element types are not computed, or None."""
     bitwise = [node.head for one in expressions.values() for node in one.nodes() if node.head in BITWISE]
-    if bitwise:
+    floating = [spec for spec in specs if isinstance(spec, TensorSpec) and spec.dtype in KINDS]
+    if bitwise and (floating or kinds is KINDS):
         return f"{bitwise[0]} is not computed in floating point"
-    specs = [spec for name, spec in named.items() if name in used or name not in scalars.names]
-    strange = [str(spec) for spec in specs if not isinstance(spec, TensorSpec) or spec.dtype not in KINDS]
+    strange = [str(spec) for spec in specs if not isinstance(spec, TensorSpec) or spec.dtype not in kinds]
     if strange:
         return f"it computes in floating point, not {strange[0]}"
     wide = {DataType.DOUBLE, DataType.BFLOAT16}
     if wide <= {spec.dtype for spec in specs if isinstance(spec, TensorSpec)}:
         return "bfloat16 is not computed together with float64"
-    return scalars.unsupported
+    return None
 
 
 def needed_scalars(op: OpView, used: Collection[str], inputs: Mapping[str, tuple[Slot, Spec]]) -> Scalars:

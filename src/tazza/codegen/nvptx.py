@@ -21,6 +21,7 @@ from typing import Any
 from tazza.codegen.emit import Lines
 from tazza.codegen.grid_math import defined
 from tazza.codegen.kernel import METADATA
+from tazza.codegen.special import POWER
 from tazza.runtime.native_code import kept_code, llvm_binding, source_digest
 
 TRIPLE = "nvptx64-nvidia-cuda"
@@ -63,7 +64,7 @@ class GridKernel:
         Raises:
             UnsupportedError: it calls a function of libm that is not written for a GPU.
         """
-        lines = Lines()
+        lines = Lines(grid=True)
         lines.label("entry")
         self.write(lines)
         lines.do("ret void")
@@ -126,7 +127,7 @@ def thread_text(text: str) -> str:
     """Return the same module for a CPU; each function is what one thread of a block does."""
     for known, asked in OUTSIDE.items():
         text = text.replace(f"@{known}(", f"@{asked}(")
-    text = text.replace(' syncscope("device")', "")
+    text = text.replace(' syncscope("device")', "").replace(f"@{POWER}(", "@llvm.exp2.f32(")
     text = re.sub(r"target triple = .*\n|byval\(.*?\) align 8 ", "", text.replace("ptx_kernel ", ""))
     # Between addresses of one space nothing is left to cast.
     return re.sub(r" addrspace\(\d\)", "", text).replace("addrspacecast", "bitcast")

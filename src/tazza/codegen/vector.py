@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from tazza.codegen import avx512, circle, saturating
+from tazza.codegen import avx512, circle, saturating, special
 from tazza.codegen.arc import acos, asin, atan
 from tazza.codegen.emit import Lanes
 from tazza.codegen.power import cubic_root, power
@@ -115,6 +115,8 @@ def _reduced_exp(v: Lanes, x: str) -> tuple[str, str]:
 
 def exp(v: Lanes, x: str) -> str:
     """Multiply 1 + q by 2^n in two halves, for denormal results and for n = 128."""
+    if special.fits(v):
+        return special.exp(v, x)
     x = v.floor_at(v.ceiling(x, 89.0), -104.0)
     if avx512.fits(v):
         n, r = _divided_exp(v, x)

@@ -14,14 +14,17 @@ from functools import partial
 from tazza.codegen.block import Word, accepts_dense
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.formula_plan import Axes, Operand, plan_formula
-from tazza.codegen.loop import load, store
+from tazza.codegen.loop import KINDS, load, store
 from tazza.codegen.nvptx import GridKernel, place
 from tazza.codegen.rows import when
 from tazza.codegen.scalar import Scalars
+from tazza.codegen.typed import MEMORY
 from tazza.codegen.vector import Emission
 from tazza.device import Context
 from tazza.engines.cuda import KIND
 from tazza.engines.cuda.launch import SMALL, THREADS, GridLaunch, Held, blocks_for, own_code
+from tazza.engines.cuda.place import coordinates, place_in
+from tazza.engines.cuda.typed import typed_launch
 from tazza.errors import UnsupportedError
 from tazza.operator import (
     KERNELS,
@@ -45,7 +48,7 @@ def prepare_formula(
     del context
     host = {letter for letter, declared in op.schema.inputs_by_letter.items() if declared.host}
     try:
-        return plan_formula(op, inputs, outputs, partial(_launch, host=host))
+        return plan_formula(op, inputs, outputs, partial(_launch, host=host), kinds=MEMORY)
     except UnsupportedError as error:
         return Unsupported(error.message)
 
@@ -101,6 +104,8 @@ def _launch(
     *,
     host: Collection[str],
 ) -> Launch:
+    if any(operand.spec.dtype not in KINDS for operand in (*read, *written)):
+        return _typed(results, read, written, axes, scalars)
     flat = len(axes) == 1 and all(step == 1 for step in axes[0][1])
     axes = [] if flat else axes
     size = written[0].spec.size
@@ -126,6 +131,16 @@ def _launch(
     code = own_code(str(form), GridKernel(form.words, lambda lines: _write(lines, form)))
     words += [Held(slot) if slot.letter in host else slot for _, slot, _ in scalars.operands]
     return GridLaunch(code, words, blocks_for(size, THREADS * form.each))
+
+
+def _typed(
+    results: tuple[Expression, ...], read: list[Operand], written: list[Operand], axes: Axes, scalars: Scalars
+) -> Launch:
+    """Return the launch where integers are read or written."""
+    if scalars.expressions:
+        raise UnsupportedError("it computes with shared numbers in floating point")
+    given, made = ([(one.spec.dtype, one.slot) for one in operands] for operands in (read, written))
+    return typed_launch(results, given, made, axes)
 
 
 def _write(lines: Lines, form: _Form) -> None:
@@ -154,9 +169,9 @@ def _elements(lines: Lines, form: _Form, places: Sequence[str]) -> None:
     operands = len(form.sources) + len(form.targets)
     first = 1 + form.depth
     given = form.scalars.write(v, first + operands * (1 + form.depth), held=form.held)
-    numbers = [_coordinates(lines, i, form) for i in places]
+    numbers = [coordinates(lines, i, form.depth, form.bits) for i in places]
     at = [
-        [_place(lines, i, own, first + k * (1 + form.depth)) for k in range(operands)]
+        [place_in(lines, i, own, first + k * (1 + form.depth)) for k in range(operands)]
         for i, own in zip(places, numbers, strict=True)
     ]
     loaded = [{f"a{k}": load(v, dtype, *where[k], None) for k, dtype in enumerate(form.sources)} for where in at]
@@ -167,35 +182,6 @@ def _elements(lines: Lines, form: _Form, places: Sequence[str]) -> None:
     for found, where in zip(results, at, strict=True):
         for dtype, value, (pointer, index) in zip(form.targets, found, where[len(form.sources) :], strict=True):
             store(v, dtype, value, pointer, index, None)
-
-
-def _coordinates(lines: Lines, i: str, form: _Form) -> list[str]:
-    """Return the element's place along each dimension, outermost first."""
-    if form.depth == 0:
-        return []
-    kind = f"i{form.bits}"
-    rest = i if form.bits == 64 else lines.let(f"trunc i64 {i} to i32")
-    found: list[str] = []
-    for axis in reversed(range(1, form.depth)):
-        extent = lines.load_word("%block", 1 + axis)
-        if form.bits == 32:
-            extent = lines.let(f"trunc i64 {extent} to i32")
-        found.append(lines.let(f"urem {kind} {rest}, {extent}"))
-        rest = lines.let(f"udiv {kind} {rest}, {extent}")
-    found.append(rest)
-    return [one if form.bits == 64 else lines.let(f"zext i32 {one} to i64") for one in reversed(found)]
-
-
-def _place(lines: Lines, i: str, numbers: Sequence[str], word: int) -> tuple[str, str]:
-    """Return the address of an operand, and the element's place in it; its words begin at `word`."""
-    pointer = lines.load_pointer("%block", word)
-    if not numbers:
-        return pointer, i
-    total = "0"
-    for k, number in enumerate(numbers):
-        moved = lines.let(f"mul i64 {number}, {lines.load_word('%block', word + 1 + k)}")
-        total = lines.let(f"add i64 {total}, {moved}")
-    return pointer, total
 
 
 def register_formula(schema: OpSchema) -> None:

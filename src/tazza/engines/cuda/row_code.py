@@ -336,18 +336,19 @@ class Rows:
 
     def _added(self, name: str, carried: str, column: Sequence[tuple[str, str | None]]) -> str:
         """Return a total joined with what a turn has of it, each where it is an element at all."""
-        v, join = self.v, self._join(name)
-        if self.rows.joins[name] != "sum":  # which number it is does not hang on the order, and no bit is lost
+        v, join, how = self.v, self._join(name), self.rows.joins[name]
+        if how == "first_max":  # a NaN can only stand at its beginning
             found = self._single(carried)
             for value, there in column:
                 new = join(v, found, value)
                 found = new if there is None else self._chosen(v, there, new, found)
             return self._double(found)
-        level = [value if yes is None else self._chosen(v, yes, value, v.constant(0.0)) for value, yes in column]
+        nothing = v.constant(JOINS[how][1])
+        level = [value if yes is None else self._chosen(v, yes, value, nothing) for value, yes in column]
         while len(level) > 1:
-            pairs = [v.add(*level[k : k + 2]) for k in range(0, len(level) - 1, 2)]
+            pairs = [join(v, *level[k : k + 2]) for k in range(0, len(level) - 1, 2)]
             level = pairs + level[2 * len(pairs) :]
-        return self.numbers.add(carried, self._double(level[0]))
+        return join(self.numbers, carried, self._double(level[0]))
 
     def _chosen(self, v: Lanes, condition: str, yes: str, no: str) -> str:
         return self.lines.let(f"select i1 {condition}, {v.type} {yes}, {v.type} {no}")

@@ -40,8 +40,8 @@ class Limits:
     most: int = 1024
     held: int = 32
     apart: int = 8
-    busy: int = 1 << 16
-    long: int = 64
+    busy: int = 1 << 18
+    long: int = 256
 
 
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)

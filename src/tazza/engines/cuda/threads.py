@@ -32,7 +32,7 @@ Follow: TypeAlias = "Callable[[str, str], tuple[str, str]]"
 
 
 @dataclass(frozen=True, slots=True)
-class _Whole:
+class Whole:
     """One int64 that a loop carries along."""
 
     lines: Lines
@@ -102,7 +102,7 @@ class Threads:
 
     def carry(self, begin: str, end: str, starts: Sequence[str], body: Turn) -> list[str]:
         """Return what `values = body(i, values)` makes of int64 for i from begin to end."""
-        return carry_loop(_Whole(self.lines), begin, end, starts, body)
+        return carry_loop(Whole(self.lines), begin, end, starts, body)
 
     def gather(self, first: str, behind: str, kind: str, start: str, body: Follow) -> str:
         """Return what `i, value = body(i, value)` makes of a value, from `first` on, as long as i is below `behind`."""

@@ -33,15 +33,15 @@ def softmax_rows(op: OpView, specs: Mapping[str, TensorSpec]) -> tuple[RowProgra
     if 0 in (cut.before, cut.along):
         return "there is no row, or no class"
     totals = {"most": Total("max", "X"), "powers": Total("sum", "exp(X - most)")}
-    share = f"max(exp(X - most) / powers, {PROBABILITY_MIN})"
+    share = f"max(exp(X - most) * share, {PROBABILITY_MIN})"
     if op.label_prob:
         totals["lost"] = Total("sum", f"-label * log({share})")
         totals |= {"shares": Total("sum", "label"), "least": Total("min", "label")}
-        row = {"loss_of_row": "lost", "bad": WRONG_SHARES}
+        row = {"share": "1 / powers", "loss_of_row": "lost", "bad": WRONG_SHARES}
     else:
         totals["own"] = Total("sum", "where(index == label, X - most, 0)")
-        row = {"loss_of_row": "log(powers) - own", "bad": OUTSIDE}
-    each = {"P": "exp(X - most) / powers"}
+        row = {"share": "1 / powers", "loss_of_row": "log(powers) - own", "bad": OUTSIDE}
+    each = {"P": "exp(X - most) * share"}
     complaint = NO_SHARES if op.label_prob else NO_CLASS
     sums = {"lost": Total("sum", f"{_weight(op)} * loss_of_row"), **_counted(op, cut.before)}
     lies: dict[str, Lies] = {} if op.label_prob else {"label": "row"}

@@ -23,7 +23,8 @@ def matrix_cut(op: OpView, letter: str, spec: TensorSpec) -> Cut:
 def softmax_rows(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
     """The largest of a row, the sum of powers, and their shares."""
     totals = {"most": Total("max", "X"), "powers": Total("sum", "exp(X - most)")}
-    return RowProgram(matrix_cut(op, "X", specs["X"]), totals, each={"Y": "exp(X - most) / powers"})
+    share = {"share": "1 / powers"}
+    return RowProgram(matrix_cut(op, "X", specs["X"]), totals, share, {"Y": "exp(X - most) * share"})
 
 
 @rows_kernel(SOFTMAX_GRADIENT)

@@ -1,0 +1,34 @@
+"""ChannelShuffle and its gradient: copies with the channels, as a matrix, transposed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import cast
+
+from tazza.codegen.block import accepts_rows
+from tazza.device import Context
+from tazza.engines.cuda import KIND
+from tazza.engines.cuda.shape.stride import strided_copy
+from tazza.operator import Launch, OpSchema, OpView, Spec, launcher
+from tazza.ops.nn.channel_shuffle import CHANNEL_SHUFFLE, CHANNEL_SHUFFLE_GRADIENT
+from tazza.tensor import TensorSpec
+
+
+def _register(schema: OpSchema, places: tuple[str, str], *, back: bool) -> None:
+    @launcher(schema, engine=KIND, device=KIND, accepts=accepts_rows)
+    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+        del context, outputs
+        X = cast("TensorSpec", inputs[0])
+        last = op.order.upper() == "NHWC"
+        C = X.shape[-1 if last else 1]
+        behind = 1 if last else math.prod(X.shape[2:])
+        rows = C // max(1, op.group) if back else op.group
+        columns = C // max(1, rows)
+        images = X.size // max(1, C * behind)
+        axes = [(images, C * behind), (columns, behind), (rows, columns * behind), (behind, 1)]
+        return strided_copy(X.dtype.itemsize, axes, places)
+
+
+_register(CHANNEL_SHUFFLE, ("X", "Y"), back=False)
+_register(CHANNEL_SHUFFLE_GRADIENT, ("dY", "dX"), back=True)

@@ -1,0 +1,131 @@
+"""Expressions over elements of any types, integers and truths among them: a thread for each element.
+
+Casts are in the expressions; without one, nothing is brought to another type but the result to that of its target.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tazza.codegen.block import Word
+from tazza.codegen.emit import Lines
+from tazza.codegen.formula_plan import Axes
+from tazza.codegen.nvptx import GridKernel, place
+from tazza.codegen.rows import when
+from tazza.codegen.typed import MEMORY, TypedEmission, Vector, unsupported
+from tazza.engines.cuda.launch import SMALL, THREADS, GridLaunch, Held, blocks_for, own_code
+from tazza.engines.cuda.place import coordinates, place_in
+from tazza.errors import DTypeError, UnsupportedError
+from tazza.operator import Expression
+from tazza.tensor import DataType
+from tazza.tensor.function import signature
+
+
+@dataclass(frozen=True, slots=True)
+class TypedForm:
+    """What tells kernels apart.
+
+    Attributes:
+        results: over a0, a1 ....
+        sources: element types of these.
+        held: those of them whose words are the numbers themselves.
+        targets: element types of results.
+        bits: how many count the elements.
+        depth: how many dimensions there are; none where all operands go on without a gap.
+    """
+
+    results: tuple[Expression, ...]
+    sources: tuple[DataType, ...]
+    held: tuple[int, ...]
+    targets: tuple[DataType, ...]
+    bits: int
+    depth: int
+
+    def __str__(self) -> str:
+        texts = "; ".join(one.text() for one in self.results)
+        sources, targets = (", ".join(one.label for one in each) for each in (self.sources, self.targets))
+        return f"typed {self.depth} {self.bits} {self.held} ({sources}) -> ({targets}): {texts}"
+
+    @property
+    def words(self) -> int:
+        """Of the block: the number of elements, extents, address and steps of each operand."""
+        return 1 + self.depth + (len(self.sources) + len(self.targets)) * (1 + self.depth)
+
+
+def types_of(results: Sequence[Expression], names: Mapping[str, DataType]) -> list[DataType]:
+    """Return the type of each result.
+
+    Raises:
+        UnsupportedError: a function is not compiled for these types, or a number without a type is in it.
+    """
+    types: dict[object, DataType] = {}
+    for node in (node for one in results for node in one.nodes()):
+        if node.head == "constant":
+            raise UnsupportedError("a number in the formula has no type")
+        if node.head == "name":
+            types[node] = names[str(node.value)]
+            continue
+        given = tuple(types[one] for one in node.arguments)
+        try:
+            wanted, types[node] = signature(node.head, given)
+        except DTypeError as error:
+            raise UnsupportedError(error.message) from None
+        reason = unsupported(node.head, given)
+        if wanted != given or reason is not None:
+            shown = ", ".join(one.label for one in given)
+            raise UnsupportedError(f"{node.head} of {shown} is not compiled" if reason is None else reason)
+    return [types[one.root] for one in results]
+
+
+def typed_launch(
+    results: tuple[Expression, ...],
+    sources: Sequence[tuple[DataType, Word | Held]],
+    targets: Sequence[tuple[DataType, Word]],
+    axes: Axes,
+) -> GridLaunch:
+    """Return the launch of expressions over a0, a1 ...; axes are extents, and steps of sources and targets.
+
+    Raises:
+        UnsupportedError: as `types_of`.
+    """
+    flat = len(axes) == 1 and all(step == 1 for step in axes[0][1])
+    size = math.prod(extent for extent, _ in axes)
+    kept = [] if flat else axes
+    read, made = tuple(dtype for dtype, _ in sources), tuple(dtype for dtype, _ in targets)
+    held = tuple(k for k, (_, word) in enumerate(sources) if isinstance(word, Held))
+    types_of(results, {f"a{k}": dtype for k, dtype in enumerate(read)})
+    form = TypedForm(results, read, held, made, 32 if size < SMALL else 64, len(kept))
+    words: list[Word | Held] = [size, *(extent for extent, _ in kept)]
+    for k, (_, word) in enumerate((*sources, *targets)):
+        words += [word, *(steps[k] for _, steps in kept)]
+    code = own_code(str(form), GridKernel(form.words, lambda lines: _write(lines, form)))
+    return GridLaunch(code, words, blocks_for(size))
+
+
+def _write(lines: Lines, form: TypedForm) -> None:
+    thread, block = place(lines)
+    i = lines.let(f"add i64 {lines.let(f'mul i64 {block}, {THREADS}')}, {thread}")
+    inside = lines.let(f"icmp slt i64 {i}, {lines.load_word('%block', 0)}")
+    when(lines, inside, lambda: _element(lines, form, i))
+
+
+def _element(lines: Lines, form: TypedForm, i: str) -> None:
+    numbers = coordinates(lines, i, form.depth, form.bits)
+    first, each = 1 + form.depth, 1 + form.depth
+    names = {f"a{k}": dtype for k, dtype in enumerate(form.sources)}
+    values = dict[str, str]()
+    for k, dtype in enumerate(form.sources):
+        if k in form.held:
+            at = lines.let(f"getelementptr i64, ptr %block, i64 {first + k * each}")
+        else:
+            pointer, index = place_in(lines, i, numbers, first + k * each)
+            at = lines.let(f"getelementptr {MEMORY[dtype]}, ptr {pointer}, i64 {index}")
+        values[f"a{k}"] = Vector(lines, 1, dtype).load_one(at)
+    emission = TypedEmission(lines, 1, values, names)
+    found = [emission.write(one) for one in form.results]
+    for k, (value, dtype) in enumerate(zip(found, types_of(form.results, names), strict=True), len(form.sources)):
+        target = form.targets[k - len(form.sources)]
+        pointer, index = place_in(lines, i, numbers, first + k * each)
+        Vector(lines, 1, target).store(Vector(lines, 1, dtype).converted(value, target), pointer, index, None)

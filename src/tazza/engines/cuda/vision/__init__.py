@@ -1,0 +1,1 @@
+"""Kernels on NVIDIA's GPUs of operators in `tazza.ops.vision`."""

@@ -1,0 +1,71 @@
+"""What kernels of images share: where an element lies, whatever the order, and sums over rows and columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tazza.codegen.block import Word
+from tazza.codegen.loop import carry_loop
+from tazza.engines.cuda.threads import Threads
+
+Span = tuple[str, str]
+"""From where to before where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """Images A x H x W x B: with the order NCHW A is N * C and B is 1, with NHWC they are N and C."""
+
+    before: int
+    image: tuple[int, int]
+    behind: int
+
+    @classmethod
+    def of(cls, shape: Sequence[int], order: str) -> Images:
+        """Return those of a blob of four dimensions.
+
+        >>> Images.of((2, 3, 5, 7), "NHWC")
+        Images(before=2, image=(3, 5), behind=7)
+        """
+        a, b, c, d = shape
+        return cls(a, (b, c), d) if order.upper() == "NHWC" else cls(a * b, (c, d), 1)
+
+    @property
+    def size(self) -> int:
+        """All elements."""
+        return self.before * math.prod(self.image) * self.behind
+
+    def words(self, name: str) -> dict[str, Word]:
+        """Return the extents, by names that begin so."""
+        H, W = self.image
+        return {f"{name}H": max(1, H), f"{name}W": max(1, W), "behind": max(1, self.behind)}
+
+
+def split_image(t: Threads, name: str, i: str) -> tuple[str, str, str, str]:
+    """Return the numbers a, h, w, b of element i."""
+    rest, b = t.split(i, t.word("behind"))
+    rest, w = t.split(rest, t.word(f"{name}W"))
+    a, h = t.split(rest, t.word(f"{name}H"))
+    return a, h, w, b
+
+
+def place_of(t: Threads, name: str, at: tuple[str, str, str, str]) -> str:
+    """Return which element has these numbers."""
+    a, h, w, b = at
+    line = t.add(t.mul(a, t.word(f"{name}H")), h)
+    return t.add(t.mul(t.add(t.mul(line, t.word(f"{name}W")), w), t.word("behind")), b)
+
+
+def summed(t: Threads, rows: Span, columns: Span, value: Callable[[str, str], str]) -> str:
+    """Return the sum of `value(i, j)` in float32 over rows i and columns j."""
+    v = t.single
+
+    def row(i: str, sums: Sequence[str]) -> list[str]:
+        def one(j: str, carried: Sequence[str]) -> list[str]:
+            return [v.add(carried[0], value(i, j))]
+
+        return carry_loop(v, *columns, sums, one)
+
+    return carry_loop(v, *rows, [v.constant(0.0)], row)[0]
