@@ -20,6 +20,7 @@ from tests.device.cuda_driver import FakeCUDA, fake_cuda
 from tests.device.cudnn_library import fake_cudnn
 
 INVALID, NO_MEMORY, FAILED = 7, 3, 13
+NARROW: dict[int, Any] = {74: np.float16, 75: ml_dtypes.bfloat16}
 KINDS: dict[int, Any] = {0: np.float32, 1: np.float64, 2: np.float16, 14: ml_dtypes.bfloat16}
 
 
@@ -94,11 +95,13 @@ class FakeCublas:
         def work() -> None:
             dtype = np.dtype(KINDS[a_type])
             wide = np.float64 if compute == 70 else np.float32
+            narrow = NARROW.get(compute, dtype)
             for i in range(count):
                 a = _columns(A + i * step_a * dtype.itemsize, (k, m) if flip_a else (m, k), lda, dtype)
                 b = _columns(B + i * step_b * dtype.itemsize, (n, k) if flip_b else (k, n), ldb, dtype)
                 c = _columns(C + i * step_c * dtype.itemsize, (m, n), ldc, dtype)
-                value = factors[0] * ((a.T if flip_a else a).astype(wide) @ (b.T if flip_b else b).astype(wide))
+                first, second = (a.T if flip_a else a).astype(narrow), (b.T if flip_b else b).astype(narrow)
+                value = factors[0] * (first.astype(wide) @ second.astype(wide))
                 c[...] = (value if factors[1] == 0 else value + factors[1] * c.astype(wide)).astype(dtype)
 
         return FAILED if self.gpu.launch(stream, work) else 0

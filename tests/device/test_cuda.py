@@ -29,7 +29,7 @@ from tazza.device import (
     streaming,
 )
 from tazza.device.cuda import CUDAContext, CUDAStream, cuda_device, described_by, driver
-from tazza.device.cuda.memory import OrderedAllocator
+from tazza.device.cuda.memory import OrderedAllocator, ordered
 from tazza.errors import (
     ArgumentError,
     DTypeError,
@@ -38,7 +38,17 @@ from tazza.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from tazza.tensor import Allocation, CPUPlace, CUDAPlace, DataType, PinnedPlace, Tensor, allocator_of, channels_last
+from tazza.tensor import (
+    Allocation,
+    CPUPlace,
+    CUDAPlace,
+    DataType,
+    PinnedPlace,
+    Place,
+    Tensor,
+    allocator_of,
+    channels_last,
+)
 from tests.device.cuda_driver import OUT_OF_MEMORY, FakeCUDA
 
 GPU = CUDAPlace(1)
@@ -157,9 +167,10 @@ def test_memory_is_counted_and_given_back(gpu: FakeCUDA) -> None:
     assert gpu.memory == {}
 
 
-def test_memory_of_the_device_is_used_again_behind_all_that_may_use_it(gpu: FakeCUDA) -> None:
+@pytest.mark.parametrize("place", [GPU, PinnedPlace()], ids=str)
+def test_memory_is_used_again_behind_all_that_may_use_it(gpu: FakeCUDA, place: Place) -> None:
     streams = [stream_pool(GPU).take() for _ in range(2)]
-    allocator = allocator_of(GPU)
+    allocator, taking = allocator_of(place), "cuMemAlloc_v2" if place == GPU else "cuMemHostAlloc"
     span = allocator.allocate(1000)
     first = span.address
     gpu.hold()
@@ -169,17 +180,17 @@ def test_memory_of_the_device_is_used_again_behind_all_that_may_use_it(gpu: Fake
     calls = len(gpu.calls)
     second = allocator.allocate(1000)
     assert second.address != first, "a stream may still use it"
-    assert "cuMemAlloc_v2" in gpu.calls[calls:]
+    assert taking in gpu.calls[calls:]
     gpu.go()
     streams[1].synchronize()
     calls = len(gpu.calls)
     assert allocator.allocate(900).address == first
-    assert "cuMemAlloc_v2" not in gpu.calls[calls:]
+    assert taking not in gpu.calls[calls:]
 
 
 def test_memory_of_the_device_has_a_limit(gpu: FakeCUDA) -> None:
     device_of(GPU)
-    limited = OrderedAllocator(GPU, limit_bytes=1000)
+    limited = ordered(GPU, limit_bytes=1000)
     span = limited.allocate(600)
     with pytest.raises(OutOfMemoryError, match="600 in use \\+ 600 asked for > limit of 1000 bytes at cuda:1"):
         limited.allocate(600)

@@ -1,10 +1,10 @@
-"""Devices that a saved net asks for: whether they are there, and nets that ask for none."""
+"""Devices that a net asks for: whether they are there, nets that ask for none, and who waits for them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tazza.device import merge, place_of
+from tazza.device import Context, merge, place_of
 from tazza.errors import TazzaError, UnknownOperatorError
 from tazza.operator import find_schema, rank_engines, why_unavailable
 from tazza.operator.nested import change_nested, nested_nets
@@ -35,6 +35,20 @@ def check_devices(net: NetDef) -> None:
         ranking = rank_engines(op.type, place.kind, op.engine)
         if all(why_unavailable(op.type, place.kind, candidate.engine) is not None for candidate in ranking):
             raise UnknownOperatorError(f"{where} is to run on {place}, and nothing computes it there", hint=HINT)
+
+
+def wait_there(context: Context) -> None:
+    """Wait until a device has done what it got on a context, after an interrupt too: until then blobs are its own."""
+    context.enter()
+    try:
+        context.wait()
+    except Exception:
+        raise
+    except BaseException:
+        context.wait()
+        raise
+    finally:
+        context.leave()
 
 
 def on_cpu(net: NetDef) -> NetDef:

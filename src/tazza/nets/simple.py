@@ -16,6 +16,7 @@ from tazza.device import Context, current_context
 from tazza.errors import TazzaError
 from tazza.nets.base import NetBase, net_type, progress_note
 from tazza.nets.bound_run import BoundRun
+from tazza.nets.device import wait_there
 from tazza.nets.explanation import Explanation, Row, operator_row
 from tazza.nets.run import Run
 from tazza.operator.native_calls import BoundCalls
@@ -102,12 +103,6 @@ def _run_there(bound: BoundRun, context: Context, check: Callable[[], object]) -
         try:
             bound.run(context, check=check)
         finally:
-            try:
-                context.wait()
-            except Exception:
-                raise
-            except BaseException:  # an interrupt: blobs are nobody else's until the device is done
-                context.wait()
-                raise
+            wait_there(context)
     finally:
         context.leave()

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from tazza.device.context import Context
 from tazza.device.cuda.driver import SUCCESS
+from tazza.device.cuda.event import CUDAEvent
 from tazza.device.cuda.stream import CUDAStream
 from tazza.device.recorder import Recorder
 from tazza.device.stream import Stream, stream_pool
 from tazza.errors import ArgumentError
 from tazza.runtime.log import logger
 from tazza.tensor import Allocation, CPUPlace, Place
+
+KEPT_BYTES = 1 << 20
+"""Memory of a copy of more bytes is let go as soon as the copy has ended, which a thread looks for."""
 
 
 class CUDAContext(Context):
@@ -31,6 +37,7 @@ class CUDAContext(Context):
         if not isinstance(queue, CUDAStream) or queue.place != place:
             raise ArgumentError(f"a context on {place} does not queue on the stream {queue.name}")
         super().__init__(place, queue)
+        self._copied: deque[tuple[CUDAEvent, Allocation, Allocation]] = deque()
         self.device = queue.device
         self._queue = queue
 
@@ -49,8 +56,17 @@ class CUDAContext(Context):
         done = queue.mark()
         if CPUPlace() in (source.place, target.place):
             done.wait()
-        else:
+        elif target.nbytes > KEPT_BYTES:
             done.notify(lambda spans=(source, target): None)  # keeps both alive until the bytes are there
+        else:  # nobody looks but who copies next, or waits
+            while self._copied and self._copied[0][0].has_ended():
+                self._copied.popleft()
+            self._copied.append((done, source, target))
+
+    def wait(self) -> None:
+        """See `Context.wait`."""
+        super().wait()
+        self._copied.clear()
 
     def recorder(self) -> Recorder:
         """Return a new recorder of graphs."""

@@ -2,13 +2,15 @@
 
 The driver waits for the work of a device before it gives memory, or takes it back. So spans of a device that died are
 kept, and used again when all that was queued before on any of its streams has ended: a span may die while queued work
-uses it, whatever stream that is on. Until then, and where none is left, the driver is asked for more. What is kept
-counts as reserved, and goes back to the driver when there is more than `KEEP_BYTES` of it, or when memory is short.
+uses it, whatever stream that is on. So are page-locked ones, for which the streams of all devices count. Until then,
+and where none is left, the driver is asked for more. What is kept counts as reserved, and goes back to the driver when
+there is more than `KEEP_BYTES` of it, or when memory is short.
 """
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -55,19 +57,20 @@ class CUDAAllocator(Allocator):
 
 
 KEEP_BYTES = 1 << 30
-"""How much of what died is kept for each device."""
+"""How much of what died is kept for each device, and of page-locked memory."""
 
 
 class OrderedAllocator(CachingAllocator):
-    """Keeps spans of a device that died, and hands them out again behind the work that may use them.
+    """Keeps spans that died, and hands them out again behind the work of devices that may use them.
 
     State: `_marks` has, for each block that waits, the ends of what the streams had got when it came back; like all of
     an allocator it changes under its lock.
     """
 
-    def __init__(self, place: Place, *, limit_bytes: int | None = None) -> None:
-        """Hold no memory yet."""
-        super().__init__(CUDAAllocator(place), keep_bytes=KEEP_BYTES, limit_bytes=limit_bytes)
+    def __init__(self, upstream: Allocator, places: Callable[[], Sequence[Place]], limit_bytes: int | None) -> None:
+        """Hold no memory yet; devices at `places` may work with what is given."""
+        super().__init__(upstream, keep_bytes=KEEP_BYTES, limit_bytes=limit_bytes)
+        self._places = places
         self._marks: dict[int, list[CUDAEvent]] = {}
 
     def _take(self, nbytes: int) -> Taken | None:
@@ -89,7 +92,8 @@ class OrderedAllocator(CachingAllocator):
         return True
 
     def _give(self, address: int, nbytes: int, block: Chunk) -> None:
-        marks = [mark for stream in stream_pool(self.place).made() if (mark := _mark(stream)) is not None]
+        streams = [stream for place in self._places() for stream in stream_pool(place).made()]
+        marks = [mark for stream in streams if (mark := _mark(stream)) is not None]
         if marks:
             self._marks[block.address] = marks
         super()._give(address, nbytes, block)
@@ -108,8 +112,13 @@ def _mark(stream: Stream) -> CUDAEvent | None:
     return CUDAEvent(stream.device, stream.handle)
 
 
+def ordered(place: Place, *, limit_bytes: int | None = None) -> Allocator:
+    """Return the allocator of a device that keeps what died."""
+    return OrderedAllocator(CUDAAllocator(place), lambda: [place], limit_bytes)
+
+
 class PagelockedAllocator(PinnedAllocator):
-    """Page-locked memory of the host, for all CUDA devices."""
+    """Page-locked memory of the host, for all CUDA devices; to take some waits for all of them."""
 
     allocate = Allocator.allocate
 
@@ -130,16 +139,24 @@ class PagelockedAllocator(PinnedAllocator):
         block.call("cuMemFreeHost", address)
 
 
+def ordered_pagelocked(place: Place, *, limit_bytes: int | None = None) -> Allocator:
+    """Return the allocator of page-locked memory that keeps what died."""
+    return OrderedAllocator(PagelockedAllocator(place), _devices, limit_bytes)
+
+
+def _devices() -> list[Place]:
+    return [place for place in initialize_devices().present if place.kind == "cuda"]
+
+
 def _any_device() -> CUDADevice:
-    for place in initialize_devices().present:
-        if place.kind == "cuda":
-            return cuda_device(place)
+    for place in _devices():
+        return cuda_device(place)
     raise UnavailableError(f"no CUDA device is here that {PinnedPlace()} memory is locked for")
 
 
 def bring_memory() -> None:
     """Register the allocators, since there are devices."""
     if CUDAPlace().kind not in ALLOCATORS.registered():
-        ALLOCATORS.register("cuda", OrderedAllocator, help="memory of a CUDA device")
+        ALLOCATORS.register("cuda", ordered, help="memory of a CUDA device")
     ALLOCATORS.unregister("pinned")
-    ALLOCATORS.register("pinned", PagelockedAllocator, help="page-locked memory of the host", priority=1)
+    ALLOCATORS.register("pinned", ordered_pagelocked, help="page-locked memory of the host", priority=1)

@@ -19,6 +19,7 @@ from tazza.device.cuda import queue_of
 from tazza.engines.cublas._declarations import NUMBERS
 from tazza.engines.cublas.library import CUBLAS
 from tazza.operator import Call, Operands
+from tazza.runtime.fpmath import FPMATH
 from tazza.tensor import DataType, Tensor
 
 TYPES = {
@@ -30,6 +31,8 @@ TYPES = {
 _N, _T = NUMBERS["CUBLAS_OP_N"], NUMBERS["CUBLAS_OP_T"]
 _DEFAULT = NUMBERS["CUBLAS_GEMM_DEFAULT"]
 _SINGLE, _DOUBLE = NUMBERS["CUBLAS_COMPUTE_32F"], NUMBERS["CUBLAS_COMPUTE_64F"]
+_NARROW = {"bf16": NUMBERS["CUBLAS_COMPUTE_32F_FAST_16BF"], "f16": NUMBERS["CUBLAS_COMPUTE_32F_FAST_16F"]}
+"""Values of the flag `fpmath` -> in what products of float32 are computed; they are added up in float32."""
 LARGEST = (1 << 31) - 1
 """The largest extent, and the largest step from row to row."""
 
@@ -100,9 +103,15 @@ def _arguments(product: Product, dtype: DataType, operands: Operands) -> tuple[t
         *(B, kind, max(1, K if flip_b else N), steps[1]),
         *(A, kind, max(1, M if flip_a else K), steps[0]),
         *(ctypes.addressof(beta), C, kind, max(1, N), steps[2], product.batch.count),
-        *(_DOUBLE if dtype is DataType.DOUBLE else _SINGLE, _DEFAULT),
+        *(_computed_in(dtype), _DEFAULT),
     )
     return arguments, [alpha, beta, *kept]
+
+
+def _computed_in(dtype: DataType) -> int:
+    if dtype is DataType.DOUBLE:
+        return _DOUBLE
+    return _NARROW.get(FPMATH.value, _SINGLE) if dtype is DataType.FLOAT else _SINGLE
 
 
 def _tensor(factor: Factor, dtype: DataType, operands: Operands) -> Tensor:

@@ -14,6 +14,7 @@ from typing import Any
 
 from tazza.errors import ShapeError
 from tazza.models import layers
+from tazza.models.loss_scale import LossScale, add_scaled_gradients
 from tazza.models.model import Model
 from tazza.models.net import BlobReference
 from tazza.registry import Registry
@@ -56,10 +57,11 @@ class Classifier:
         model.net.add_external_output(SOFTMAX)
         return model
 
-    def training(self, *, accuracy: bool = True, **options: Any) -> Model:
+    def training(self, *, accuracy: bool = True, scaling: LossScale | None = None, **options: Any) -> Model:
         """Return a model whose net makes `softmax`, `loss` and the gradients out of `data` and `label`.
 
-        An optimizer comes after it. `accuracy` says whether the share of right answers is computed as well.
+        An optimizer comes after it. `accuracy` says whether the share of right answers is computed as well; with
+        `scaling` gradients are computed times a scale, see `models.loss_scale`.
 
         Raises:
             ShapeError: the net is not built for images of this size.
@@ -69,7 +71,10 @@ class Classifier:
         softmax, loss = layers.softmax_with_loss(model, scores, LABEL, [SOFTMAX, LOSS])
         if accuracy:
             layers.accuracy(model, softmax, LABEL, ACCURACY)
-        model.add_gradients([loss])
+        if scaling is None:
+            model.add_gradients([loss])
+        else:
+            add_scaled_gradients(model, loss, scaling)
         return model
 
     def _scores(self, model: Model, **options: Any) -> BlobReference:

@@ -251,7 +251,7 @@ class Instance:
     # -- running -------------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Run all steps once; on a device this waits until they have ended.
+        """Run all steps once; what a device does may not have ended on return.
 
         Raises:
             TazzaError: names the operator.
@@ -294,10 +294,7 @@ class Instance:
                     self._calls = [call for _, call in self.recorded.parts]
             self._run(self._calls, self._parts if self.recorded is None else self.recorded.parts)
         finally:
-            try:
-                context.wait()  # the next part may read on the host, or on another device
-            finally:
-                context.leave()
+            context.leave()
 
     def _run(self, calls: Sequence[Callable[[], Any]], parts: Sequence[Part]) -> None:
         if self._constants:

@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tazza.device import Generator, new_context
+from tazza.device import Context, Generator, current_context, new_context
 from tazza.errors import NotFoundError, TazzaError
 from tazza.nets.base import PLAN, NetBase, net_type
+from tazza.nets.device import wait_there
 from tazza.nets.explanation import Explanation, StepWatcher
 from tazza.nets.plan.blobs import PlanBlobs
 from tazza.nets.plan.compiler import Region, Unplannable, input_spec
@@ -43,7 +44,7 @@ from tazza.runtime.heap import give_back
 from tazza.runtime.log import logger
 from tazza.runtime.threads import thread_count
 from tazza.runtime.waiting import take_waits
-from tazza.tensor import ROW_MAJOR, Blob, Tensor, TensorSpec
+from tazza.tensor import ROW_MAJOR, Blob, Place, Tensor, TensorSpec
 from tazza.tensor.storage import SHARINGS
 
 CHANGES = 3
@@ -98,6 +99,7 @@ class PlanNet(NetBase, StepHost):
         self._cut: Parts | None = None
         self._blobs = PlanBlobs(workspace)
         self._given: dict[str, NDArray[Any]] = {}
+        self._queued: dict[Place, Context] = {}
         self._generators: dict[str, Generator] = {}
         self._stateful: dict[str, Operator] = {}
         self._instances = INSTANCES.another()
@@ -236,6 +238,27 @@ class PlanNet(NetBase, StepHost):
     # -- running -------------------------------------------------------------------------------------------------------
 
     def _run(self, run: Run | None) -> None:
+        try:
+            self._run_watched(run)
+        finally:
+            if self._queued:
+                self._wait_for_devices()
+
+    def _wait_for_devices(self, but: Place | None = None) -> None:
+        """Wait until devices have done what regions queued there, but for one whose next work queues behind that."""
+        kept = None if but is None else self._queued.pop(but, None)
+        if kept is not None and current_context(kept.place).stream is not kept.stream:
+            self._queued[kept.place], kept = kept, None
+        try:
+            while self._queued:
+                wait_there(self._queued.popitem()[1])
+        finally:
+            if self._queued:  # one has failed
+                self._wait_for_devices()
+            if kept is not None:
+                self._queued[kept.place] = kept
+
+    def _run_watched(self, run: Run | None) -> None:
         watchers = self._watchers if self._cloned_from is None else self.watchers
         if not watchers:
             self._run_parts(self._current(), frozenset(), None, run)
@@ -280,6 +303,10 @@ class PlanNet(NetBase, StepHost):
                 continue
             try:
                 self.check(run)
+                if self._queued:
+                    self._wait_for_devices(
+                        part.place if isinstance(part, Region) else self._loose_at(rewrite, part).place
+                    )
                 if isinstance(part, Region):
                     self._run_region(rewrite, part, times)
                 else:
@@ -297,8 +324,11 @@ class PlanNet(NetBase, StepHost):
                 error.add_context(f"in net {self.name!r}; blobs are valid, parameters may be partly updated")
                 raise
 
+    def _loose_at(self, rewrite: Rewrite, position: int) -> Operator:
+        return self._loose[rewrite.keys[position]]
+
     def _run_loose(self, rewrite: Rewrite, position: int, times: Times | None) -> None:
-        operator = self._loose[rewrite.keys[position]]
+        operator = self._loose_at(rewrite, position)
         if times is not None:
             take_waits()  # those of before
         start_s = time.perf_counter()
@@ -317,14 +347,22 @@ class PlanNet(NetBase, StepHost):
         try:
             if self._given or instance.loans:
                 instance.borrow(self._given)
-            seconds = instance.run() if times is None else instance.run_timed()
+            seconds = self._run_instance(instance, timed=times is not None)
         except SparedError:
             self._copy_given()
             instance = self._ready(rewrite, region)
             instance.give_back()
-            seconds = instance.run() if times is None else instance.run_timed()
+            seconds = self._run_instance(instance, timed=times is not None)
         if times is not None and seconds is not None:
             times.taken[region] = start_s, seconds
+
+    def _run_instance(self, instance: Instance, *, timed: bool) -> list[float] | None:
+        if timed:
+            return instance.run_timed()
+        if not instance.on_host:
+            self._queued[instance.context.place] = instance.context
+        instance.run()
+        return None
 
     def _copy_given(self) -> None:
         for name, array in self._given.items():

@@ -1,4 +1,7 @@
-"""Cast: a thread for each element, between all types that kernels load. What does not fit is as on the CPU."""
+"""Cast, FloatToHalf, HalfToFloat: a thread for each element, between all types that kernels load.
+
+What does not fit is as on the CPU.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,14 @@ from tazza.device import Context
 from tazza.engines.cuda import KIND
 from tazza.engines.cuda.threads import Threads, each_launch
 from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.ops.quantized.half import FLOAT_TO_HALF, HALF_TO_FLOAT
 from tazza.ops.shape.cast import CAST
 from tazza.tensor import DataType, TensorSpec
 
 
 @launcher(CAST, engine=KIND, device=KIND, accepts=accepts_rows)
+@launcher(FLOAT_TO_HALF, engine=KIND, device=KIND, accepts=accepts_rows)
+@launcher(HALF_TO_FLOAT, engine=KIND, device=KIND, accepts=accepts_rows)
 def prepare_cast(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
     """Compile the conversion."""
     del op, context
