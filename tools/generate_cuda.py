@@ -28,9 +28,8 @@ FUNCTIONS = {
         cudnnBackendSetAttribute cudnnBackendGetAttribute cudnnBackendFinalize cudnnBackendExecute
     """,
     "nccl": """
-        ncclGetVersion ncclGetErrorString ncclGetLastError ncclCommInitAll ncclCommDestroy ncclCommAbort
-        ncclCommGetAsyncError ncclGroupStart ncclGroupEnd ncclAllReduce ncclBroadcast ncclReduce ncclAllGather
-        ncclReduceScatter
+        ncclGetVersion ncclGetErrorString ncclCommInitAll ncclCommAbort ncclGroupStart ncclGroupEnd ncclAllReduce
+        ncclBroadcast ncclReduce ncclAllGather ncclReduceScatter
     """,
 }
 ENUMS = {
@@ -74,7 +73,7 @@ def written(library: str, text: str) -> str:
         found = re.search(rf"([\w ]+?\*?)\s*(?:CUBLASWINAPI|CUDNNWINAPI)?\s+{name}\s*\(([^)]*)\)\s*;", text)
         assert found is not None, name
         result = "s" if "char" in found[1] else "z" if "size_t" in found[1] else "i"
-        given = [one for one in found[2].split(",") if one.strip() != "void"]
+        given = [one for one in found[2].split(",") if one.strip() not in ("", "void")]
         lines.append(f'    "{name}": "{result}{"".join(letter_of(one, enums) for one in given)}",')
     lines += ["}", '"""Of each function a letter for its result, and one for each argument."""', "NUMBERS = {"]
     for kind in ENUMS[library]:
