@@ -19,7 +19,7 @@ from tazza.engines.cublas.library import CUBLAS
 from tests.device.cuda_driver import FakeCUDA, fake_cuda
 from tests.device.cudnn_library import fake_cudnn
 
-INVALID = 7
+INVALID, TF32 = 7, 77
 KINDS: dict[int, Any] = {0: np.float32, 1: np.float64, 2: np.float16, 14: ml_dtypes.bfloat16}
 
 
@@ -74,7 +74,7 @@ class FakeCublas:
          count, compute, _) = given  # fmt: skip
         if lda < max(1, k if flip_a else m) or ldb < max(1, n if flip_b else k) or ldc < max(1, m):
             return INVALID
-        if {a_type, b_type, c_type} != {a_type} or (compute == 70) != (a_type == 1):
+        if {a_type, b_type, c_type} != {a_type} or (compute == 70) != (a_type == 1) or (compute == TF32 and a_type):
             return INVALID
         scalar = ctypes.c_double if compute == 70 else ctypes.c_float
         factors = scalar.from_address(alpha).value, scalar.from_address(beta).value
@@ -88,11 +88,17 @@ class FakeCublas:
                 a = _columns(A + i * step_a * dtype.itemsize, (k, m) if flip_a else (m, k), lda, dtype)
                 b = _columns(B + i * step_b * dtype.itemsize, (n, k) if flip_b else (k, n), ldb, dtype)
                 c = _columns(C + i * step_c * dtype.itemsize, (m, n), ldc, dtype)
-                value = factors[0] * ((a.T if flip_a else a).astype(wide) @ (b.T if flip_b else b).astype(wide))
+                a, b = (_rounded(one, wide) if compute == TF32 else one.astype(wide) for one in (a, b))
+                value = factors[0] * ((a.T if flip_a else a) @ (b.T if flip_b else b))
                 c[...] = (value if factors[1] == 0 else value + factors[1] * c.astype(wide)).astype(dtype)
 
         self.gpu.launch(stream, work)
         return 0
+
+
+def _rounded(matrix: NDArray[Any], wide: Any) -> NDArray[Any]:
+    """Return float32 without its last 13 bits."""
+    return (np.ascontiguousarray(matrix).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32).astype(wide)
 
 
 def _columns(address: int, shape: tuple[int, int], leading: int, dtype: np.dtype[Any]) -> NDArray[Any]:

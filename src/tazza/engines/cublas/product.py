@@ -16,6 +16,7 @@ import numpy as np
 from tazza.codegen.block import Slot
 from tazza.device import Context
 from tazza.device.cuda import queue_of
+from tazza.device.cuda.vendor import TF32
 from tazza.engines.cublas._declarations import NUMBERS
 from tazza.engines.cublas.library import CUBLAS
 from tazza.operator import Call, Operands
@@ -30,6 +31,7 @@ TYPES = {
 _N, _T = NUMBERS["CUBLAS_OP_N"], NUMBERS["CUBLAS_OP_T"]
 _DEFAULT = NUMBERS["CUBLAS_GEMM_DEFAULT"]
 _SINGLE, _DOUBLE = NUMBERS["CUBLAS_COMPUTE_32F"], NUMBERS["CUBLAS_COMPUTE_64F"]
+_TF32 = NUMBERS["CUBLAS_COMPUTE_32F_FAST_TF32"]
 LARGEST = (1 << 31) - 1
 """The largest extent, and the largest step from row to row."""
 
@@ -99,9 +101,16 @@ def _arguments(product: Product, dtype: DataType, operands: Operands) -> tuple[t
         *(B, kind, max(1, K if flip_b else N), steps[1]),
         *(A, kind, max(1, M if flip_a else K), steps[0]),
         *(ctypes.addressof(beta), C, kind, max(1, N), steps[2], product.batch.count),
-        *(_DOUBLE if dtype is DataType.DOUBLE else _SINGLE, _DEFAULT),
+        *(_compute(dtype), _DEFAULT),
     )
     return arguments, [alpha, beta, *kept]
+
+
+def _compute(dtype: DataType) -> int:
+    """Return in what products are made and added up."""
+    if dtype is DataType.DOUBLE:
+        return _DOUBLE
+    return _TF32 if dtype is DataType.FLOAT and TF32.value else _SINGLE
 
 
 def _tensor(factor: Factor, dtype: DataType, operands: Operands) -> Tensor:
