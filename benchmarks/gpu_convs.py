@@ -98,6 +98,7 @@ def main() -> None:
     ways = (
         ("float32", DataType.FLOAT, Wishes(), ()),
         ("float32, bias and Relu", DataType.FLOAT, Wishes(), (Step.BIAS, Step.STRICT_RELU)),
+        ("float32, any order", DataType.FLOAT, Wishes(steady=False), ()),
         ("float32 as TF32", DataType.FLOAT, Wishes(tf32=True), ()),
         ("float16", DataType.FLOAT16, Wishes(), ()),
     )

@@ -12,9 +12,9 @@ from tazza.tensor import Tensor
 from tests.check import Case
 from tests.device.cuda_cases import DEVICE, run_there, sampled
 from tests.ops.math import test_matmul
-from tests.ops.nn import test_fc
+from tests.ops.nn import test_fc, test_fused
 
-CASES = [*test_fc.CASES, *test_matmul.CASES]
+CASES = [*test_fc.CASES, *test_matmul.CASES, *(case for case in test_fused.CASES if case.type == "FusedFC")]
 
 
 @pytest.mark.parametrize("case", sampled(CASES, 2), ids=lambda case: f"{case.type} {case.id}")

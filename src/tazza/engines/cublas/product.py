@@ -101,12 +101,12 @@ def _arguments(product: Product, dtype: DataType, operands: Operands) -> tuple[t
         *(B, kind, max(1, K if flip_b else N), steps[1]),
         *(A, kind, max(1, M if flip_a else K), steps[0]),
         *(ctypes.addressof(beta), C, kind, max(1, N), steps[2], product.batch.count),
-        *(_compute(dtype), _DEFAULT),
+        *(compute_of(dtype), _DEFAULT),
     )
     return arguments, [alpha, beta, *kept]
 
 
-def _compute(dtype: DataType) -> int:
+def compute_of(dtype: DataType) -> int:
     """Return in what products are made and added up."""
     if dtype is DataType.DOUBLE:
         return _DOUBLE
