@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from tazza.device import current_context
 from tazza.device.cuda import queue_of
 from tazza.engines.cudnn.descriptor import Value
-from tazza.engines.cudnn.graph import Form, Problem, Step, Windows, operation_graph
+from tazza.engines.cudnn.graph import Problem, Step, operation_graph
 from tazza.engines.cudnn.launch import maker_of, plan_of
 from tazza.engines.cudnn.library import CUDNN
 from tazza.engines.cudnn.plan import Wishes
 from tazza.errors import KernelError
 from tazza.operator import run_op
 from tazza.tensor import DataType, Tensor
-from tests.engines.cudnn.there import DEVICE, PROBLEM, W, X
+from tests.engines.cudnn.there import DEVICE, MISFITS, PROBLEM, W, X
 
 Array = NDArray[Any]
 
@@ -45,19 +45,10 @@ def test_half_precision_adds_up_in_single_or_half(compute: str) -> None:
     np.testing.assert_allclose(found, np.asarray(run_op("Conv", X, W, kernels=[3, 2])), rtol=0.02, atol=0.05)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"Y": Form((2, 6, 5, 4), (120, 20, 4, 1))},
-        {"W": PROBLEM.X, "X": PROBLEM.W},
-        {"windows": Windows((0, 0), (1, 0), (1, 1), (1, 1))},
-        {"X": Form((2, 4, 7), (28, 7, 1))},
-    ],
-    ids=["extents of the result", "swapped", "a pad more", "too few dimensions"],
-)
-def test_what_does_not_fit_together_is_refused(change: dict[str, Any]) -> None:
+@pytest.mark.parametrize("misfit", MISFITS)
+def test_what_does_not_fit_together_is_refused(misfit: str) -> None:
     with pytest.raises(KernelError, match="cudnnBackendFinalize with status"):
-        operation_graph(maker_of(current_context(DEVICE)), replace(PROBLEM, **change))
+        operation_graph(maker_of(current_context(DEVICE)), replace(PROBLEM, **MISFITS[misfit]))
 
 
 def test_a_closed_graph_stays_as_it_is() -> None:

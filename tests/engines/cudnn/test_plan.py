@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tazza.device.cuda.vendor import TF32
+from tazza.engines.cudnn.image import STEADY
 from tazza.errors import UnsupportedError
 from tests.engines.cudnn.there import W, X, on_device, on_fake, ran, there
 
@@ -31,6 +32,16 @@ def test_tf32_is_for_those_who_ask() -> None:
     assert ran() == [1, 67]
     error = np.abs(exact - rounded).max()
     assert 1e-5 < error < 1e-1
+
+
+@on_fake
+def test_sums_in_any_order_are_for_those_who_ask() -> None:
+    there("Conv", X, W, kernels=[3, 2], deterministic=0)
+    assert ran() == [25]
+    with STEADY.override(False):
+        there("Conv", X, W, kernels=[3, 2])
+        there("Conv", X, W, kernels=[3, 2], deterministic=1)
+    assert ran() == [25, 1]
 
 
 @on_fake

@@ -59,3 +59,10 @@ PROBLEM = Problem(
     Form((2, 6, 5, 5), (150, 25, 5, 1)),
     Windows((0, 0), (0, 0), (1, 1), (1, 1)),
 )
+MISFITS: dict[str, dict[str, Any]] = {
+    "extents of the result": {"Y": Form((2, 6, 5, 4), (120, 20, 4, 1))},
+    "swapped": {"W": PROBLEM.X, "X": PROBLEM.W},
+    "a pad more": {"windows": Windows((0, 0), (1, 0), (1, 1), (1, 1))},
+    "too few dimensions": {"X": Form((2, 4, 7), (28, 7, 1))},
+}
+"""What makes a problem of another that no library takes."""

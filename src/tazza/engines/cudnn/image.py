@@ -13,7 +13,13 @@ from tazza.engines.cudnn.graph import TYPES, Direction, Form, Problem, Step, Win
 from tazza.engines.cudnn.plan import Algorithm, Wishes
 from tazza.operator import OpView, Spec, Unsupported
 from tazza.ops.nn.window import Window
+from tazza.runtime.flags import flag
 from tazza.tensor import DataType, TensorSpec
+
+SEARCH = flag(
+    "cudnn_exhaustive_search", False, "convolutions on CUDA devices take the fastest of all plans", kernels=True
+)
+STEADY = flag("cudnn_deterministic", True, "convolutions on CUDA devices give the same numbers each time", kernels=True)
 
 MOST_DIMENSIONS = 3
 """Of images."""
@@ -132,8 +138,10 @@ def wishes_of(op: OpView, direction: Direction) -> Wishes | Unsupported:
     number = _forced(op, direction)
     if number >= 0 and number not in ALGORITHMS[direction]:
         return Unsupported(f"{_FORCING[direction][0]} = {number} is no algorithm of the library")
-    search = bool(op.arguments.get("exhaustive_search", 0)) or bool(op.cudnn_exhaustive_search)
-    return Wishes(op.ws_nbytes_limit, TF32.value, ALGORITHMS[direction].get(number), search)
+    asked = bool(op.arguments.get("exhaustive_search", 0)) or bool(op.cudnn_exhaustive_search)
+    steady = STEADY.value if op.deterministic is None else bool(op.deterministic)
+    forced = ALGORITHMS[direction].get(number)
+    return Wishes(op.ws_nbytes_limit, TF32.value, forced, SEARCH.value or asked, steady)
 
 
 def _forced(op: OpView, direction: Direction) -> int:

@@ -1,9 +1,9 @@
 """Plans: which of cuDNN's engines runs a problem, and what is asked of it.
 
 The library's heuristic lists engines, best first; what it falls back to comes last. Taken is the first that gives the
-same numbers each time, rounds no more than the types say, needs no compiler, which takes seconds, and needs a workspace
-of at most so many bytes; or else, of those that would do, the one with the smallest workspace. Where an algorithm is
-asked for, that one is taken, or nothing.
+same numbers each time, unless that is not asked for, rounds no more than the types say, needs no compiler, which takes
+seconds, and needs a workspace of at most so many bytes; or else, of those that would do, the one with the smallest
+workspace. Where an algorithm is asked for, that one is taken, or nothing.
 """
 
 from __future__ import annotations
@@ -53,12 +53,14 @@ class Wishes:
         tf32: whether float32 may be rounded to 10 bits behind the point before it is multiplied.
         forced: by which algorithm it must be computed; None for any.
         search: whether all are timed.
+        steady: whether it must give the same numbers each time, where some engine does.
     """
 
     limit: int = WORKSPACE_BYTES
     tf32: bool = False
     forced: Algorithm | None = None
     search: bool = False
+    steady: bool = True
 
 
 class Candidate:
@@ -163,7 +165,7 @@ def able_candidates(maker: Maker, problem: Problem, wishes: Wishes) -> list[Cand
     found = [one for one in candidates(maker, graph) if one.faithful(problem, wishes)]
     if wishes.forced is not None:
         return _forced(maker, graph, wishes.forced, found)
-    steady = [one for one in found if one.steady]
+    steady = [one for one in found if one.steady or not wishes.steady]
     compiled = [one for one in steady if not one.compiles]
     return compiled if compiled else steady if steady else found
 

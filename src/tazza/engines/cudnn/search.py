@@ -11,8 +11,6 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
-
 from tazza.device import Context, device_of
 from tazza.device.cuda import queue_of
 from tazza.engines.cudnn.descriptor import Maker
@@ -40,7 +38,7 @@ def fastest_plan(context: Context, maker: Maker, problem: Problem, wishes: Wishe
     if place is not None and found[place].plan is not None:
         return found[place].plan
     times = {
-        place: _seconds(context, maker, problem, plan)
+        place: seconds_of(context, maker, problem, plan)
         for place, one in enumerate(found)
         if (plan := one.plan) is not None and plan.workspace_bytes <= wishes.limit
     }
@@ -51,7 +49,7 @@ def fastest_plan(context: Context, maker: Maker, problem: Problem, wishes: Wishe
     return found[best].plan
 
 
-def _seconds(context: Context, maker: Maker, problem: Problem, plan: Plan) -> float:
+def seconds_of(context: Context, maker: Maker, problem: Problem, plan: Plan) -> float:
     """Return how long the fastest of a few runs took, by the device's own clock."""
     queue, handle = queue_of(context), CUDNN.handle_of(context)
     forms = {"X": problem.X, "W": problem.W, "Y": problem.Y, "b": problem.bias, "S": problem.Y}
@@ -74,7 +72,9 @@ def _seconds(context: Context, maker: Maker, problem: Problem, plan: Plan) -> fl
 
 def _memory(context: Context, problem: Problem, form: Form) -> Tensor:
     size = 1 + sum((extent - 1) * step for extent, step in zip(form.dims, form.steps, strict=True))
-    return Tensor.from_numpy(np.zeros(size, problem.dtype.numpy)).to_device(context.place)
+    made = Tensor((size,), problem.dtype, context.place, holder="search of cuDNN")
+    made.reserve()  # whatever is there: it takes as long
+    return made
 
 
 def _path() -> Path | None:

@@ -59,6 +59,7 @@ CONV_ARGS = (
 CUDNN_ARGS = (
     arg("ws_nbytes_limit", int, 64 << 20, minimum=0, doc="on CUDA devices: bytes of memory that cuDNN may work in"),
     arg("cudnn_exhaustive_search", int, 0, doc="on CUDA devices: time every engine of cuDNN, and take the fastest"),
+    arg("deterministic", int, None, doc="on CUDA devices: 1 for the same numbers each time, 0 for sums in any order"),
     arg("force_algo_fwd", int, -1, doc="on CUDA devices: the number of the algorithm by which cuDNN computes Y"),
     arg("force_algo_wgrad", int, -1, doc="the same for dW"),
     arg("force_algo_dgrad", int, -1, doc="the same for dX"),
