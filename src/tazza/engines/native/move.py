@@ -9,6 +9,7 @@ share one of the three. A run is
     copy       dense in both                     block          the same, so long that memcpy has it
     spread     one element for all               pick           dense in the output, a few elements apart in the input
     gather     the same, further apart           put            apart in the output as well
+    turn       gathers of neighbours: all runs of a sheet take a few elements each before any goes on
 
 Words of the block: threads; for each kind of run its boxes and how many there are; the addresses of blobs. The words
 of a box are `_BOX`, then extents, steps in the output and steps in the input of the axes that count sheets.
@@ -37,13 +38,15 @@ from tazza.runtime.native_code import processor
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, Strided, TensorSpec
 
-Run = Literal["fill", "dot", "copy", "block", "spread", "pick", "gather", "put"]
+Run = Literal["fill", "dot", "copy", "block", "spread", "pick", "gather", "turn", "put"]
 UNITS = {1: DataType.INT8, 2: DataType.INT16, 4: DataType.INT32, 8: DataType.INT64}
 """Bytes of an element, and the type as which it is moved."""
 BLOCK_BYTES = 2048
 """A run of so many bytes is worth a call of memcpy."""
 MOST_PICKED = 4
 """Steps, in elements, up to which whole vectors are read and picked from; a gather reads one element at a time."""
+TURNED = 32
+"""Elements that a run of a turn takes at once: as many lines of the input are in the cache when the next run comes."""
 _BOX = (
     *("level", "sheets", "runs", "elements", "into", "out_of", "pattern", "target_at", "source_at"),
     *("target_run", "source_run", "target_step", "source_step"),
@@ -158,8 +161,10 @@ class _Plan:
     @property
     def form(self) -> Form:
         """The loops of it."""
-        extent, (target, source) = self.axes[-1]
+        (runs, (_, beside)), (extent, (target, source)) = self.axes[-2:]
         run, step = self._run(extent, target, source)
+        if run == "gather" and runs > 1 and beside < source:
+            run = "turn"
         return Form(run, step, len(self.axes) - 2)
 
     def _run(self, extent: int, target: int, source: int) -> tuple[Run, int]:
@@ -243,20 +248,39 @@ class _Writer:
         def sheet(r: str) -> None:
             places = row_pointers(lines, r, extents, bases)
 
-            def one(m: str) -> None:
+            def one(m: str, begin: str, end: str) -> None:
                 target, source = (
                     element(lines, place, lines.let(f"mul i64 {m}, {word[step]}"), "i8")
                     for place, step in zip(places, ("target_run", "source_run"), strict=True)
                 )
-                run(target, source, *borders[2])
+                run(target, source, begin, end)
 
-            count_loop(lines, *borders[1], one)
+            if form.run == "turn":
+                _in_blocks(lines, borders, one)
+            else:
+                count_loop(lines, *borders[1], lambda m: one(m, *borders[2]))
 
         count_loop(lines, *borders[0], sheet)
 
     @staticmethod
     def _start(lines: Lines, blob: str, offset: str) -> str:
         return lines.let(f"add i64 {lines.let(f'load i64, ptr {blob}')}, {offset}")
+
+
+def _in_blocks(lines: Lines, borders: Sequence[tuple[str, str]], one: Callable[[str, str, str], None]) -> None:
+    """Run `one(run, begin, end)` for a few elements of all runs, then for the next."""
+    begin, end = borders[2]
+    lines.declare("i64 @llvm.smin.i64(i64, i64)")
+    rounded = lines.let(f"add i64 {lines.let(f'sub i64 {end}, {begin}')}, {TURNED - 1}")
+    blocks = lines.let(f"sdiv i64 {rounded}, {TURNED}")
+
+    def block(b: str) -> None:
+        first = lines.let(f"add i64 {begin}, {lines.let(f'mul i64 {b}, {TURNED}')}")
+        behind = lines.let(f"add i64 {first}, {TURNED}")
+        last = lines.let(f"call i64 @llvm.smin.i64(i64 {behind}, i64 {end})")
+        count_loop(lines, *borders[1], lambda m: one(m, first, last))
+
+    count_loop(lines, "0", blocks, block)
 
 
 Words = Mapping[str, str]
@@ -388,5 +412,6 @@ _RUNS: dict[Run, Callable[[Lines, int, int, Words], Emit]] = {
     "spread": _spread,
     "pick": _pick,
     "gather": _gather,
+    "turn": _gather,
     "put": _put,
 }
