@@ -87,6 +87,13 @@ class Covering:
         return int(np.max(self.last - self.first, initial=0))
 
 
+def seen(extent: int, kernel: int, step: int, head: int, out: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the first place of the image that each window sees along a dimension, and the one behind the last."""
+    start = np.arange(out) * step - head
+    first = np.clip(start, 0, extent)
+    return first, np.clip(start + kernel, first, extent)
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """What an element gets of the gradient of a window.
