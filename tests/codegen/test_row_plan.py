@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -37,17 +36,12 @@ def always(answer: RowProgram | str) -> RowRule:
 def planned(rule: RowRule, x: TensorSpec = X) -> list[tuple[RowTask, tuple[Operand, ...]]] | str:
     """Return the tasks of an operator of one input and one output, with their operands, or why there are none."""
     op = find_schema("Softmax").view(operator_def("Softmax", ["x"], ["y"]))
-    seen: list[tuple[RowTask, tuple[Operand, ...]]] = []
-
-    def make(task: RowTask, operands: tuple[Operand, ...], sizes: Mapping[str, int]) -> Any:
-        assert sizes == {one.name: 6 if one.name in "XY" else 2 for one in operands}
-        seen.append((task, operands))
-
-    plan = plan_rows(op, ([x], [Y]), rule, make)
+    plan = plan_rows(op, ([x], [Y]), rule)
     if isinstance(plan, Unsupported):
         return plan.reason
-    plan.launch()
-    return seen
+    for _, operands, sizes in plan.tasks:
+        assert sizes == {one.name: 6 if one.name in "XY" else 2 for one in operands}
+    return [(task, operands) for task, operands, _ in plan.tasks]
 
 
 def one(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
@@ -79,12 +73,18 @@ def test_what_a_program_keeps_lies_in_scratch_memory() -> None:
         (always("not so"), X, "not so"),
         (one, TensorSpec((2, 3), DataType.DOUBLE), "it computes in float32, not X of float64"),
         (always(RowProgram(Cut(2, 2), each={"Y": "X"})), X, "X has 6 elements, not 4"),
+        (always(RowProgram(Cut(1, 7, 1), each={"Y": "X"}, lies={"X": "along"})), X, "X has 6 elements, not 7"),
         (always(RowProgram(Cut(2, 3), each={"Y": "X + Z"})), X, "its formula needs Z"),
         (always(RowProgram(Cut(2, 3), row={"Z": "1"})), X, "with these arguments there is no formula of Y"),
     ],
 )
 def test_what_is_refused(rule: RowRule, x: TensorSpec, reason: str) -> None:
     assert planned(rule, x) == reason
+
+
+def test_what_lies_along_a_row_may_go_on_behind_it() -> None:
+    found = planned(always(RowProgram(Cut(3, 2), each={"Y": "X"}, lies={"X": "along"})))
+    assert not isinstance(found, str)
 
 
 def test_what_all_makers_of_kernels_know_of_a_task() -> None:

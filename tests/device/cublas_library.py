@@ -164,8 +164,7 @@ class FakeCublas:
             relu = found["EPILOGUE"] == NUMBERS["CUBLASLT_EPILOGUE_RELU_BIAS"]
             d[...] = (np.maximum(value, 0) if relu else value).astype(dtype)
 
-        self.gpu.launch(stream, work)
-        return 0
+        return FAILED if self.gpu.launch(stream, work) else 0
 
 
 def _rounded(matrix: NDArray[Any], compute: int) -> NDArray[Any]:

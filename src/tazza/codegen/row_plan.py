@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TypeAlias, cast
 
 from tazza.codegen.block import Scratch, Slot, float_word, slots_of
@@ -102,22 +101,25 @@ Make: TypeAlias = "Callable[[RowTask, tuple[Operand, ...], Mapping[str, int]], L
 
 @dataclass(frozen=True, slots=True)
 class RowPlan:
-    """What makes the launches of all programs of an operator, and the bytes that these move."""
+    """All programs of an operator, each with its operands and how many elements these have, and the bytes they move."""
 
-    makers: tuple[Callable[[], Launch], ...]
+    tasks: tuple[tuple[RowTask, tuple[Operand, ...], Mapping[str, int]], ...]
     nbytes: int
 
-    def launch(self) -> Launch:
-        """Compile them."""
-        launches = tuple(make() for make in self.makers)
-        return launches[0] if len(launches) == 1 else LaunchChain(launches)
+    def launch(self, make: Make) -> Launch:
+        """Compile them one by one."""
+        return chained([make(*one) for one in self.tasks])
+
+
+def chained(launches: Sequence[Launch]) -> Launch:
+    """Return launches as one."""
+    return launches[0] if len(launches) == 1 else LaunchChain(tuple(launches))
 
 
 def plan_rows(
     op: OpView,
     specs: tuple[Sequence[Spec], Sequence[Spec]],
     rule: RowRule,
-    make: Make,
     *,
     numbers: Collection[DataType] = (),
 ) -> RowPlan | Unsupported:
@@ -139,7 +141,7 @@ def plan_rows(
     found = rule(op, named)
     if isinstance(found, str):
         return Unsupported(found)
-    makers: list[Callable[[], Launch]] = []
+    tasks: list[tuple[RowTask, tuple[Operand, ...], Mapping[str, int]]] = []
     missing, nbytes, kept_bytes = {slot.name for slot in made}, 0, 0
     for program in (found,) if isinstance(found, RowProgram) else found:
         texts = {name: one.text for name, one in program.totals.items()} | dict(program.row) | dict(program.each)
@@ -159,12 +161,12 @@ def plan_rows(
         reason = task.unsupported(operands, named, numbers)
         if reason is not None:
             return Unsupported(reason)
-        makers.append(partial(make, task, operands, {one.name: named[one.name].size for one in operands}))
+        tasks.append((task, operands, {one.name: named[one.name].size for one in operands}))
         missing -= written
         nbytes += sum(named[one.name].nbytes for one in operands)
     if missing:
         return Unsupported(f"with these arguments there is no formula of {', '.join(sorted(missing))}")
-    return RowPlan(tuple(makers), nbytes)
+    return RowPlan(tuple(tasks), nbytes)
 
 
 @dataclass(frozen=True, slots=True)

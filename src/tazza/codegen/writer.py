@@ -16,13 +16,13 @@ LINE = 16
 class Writer:
     """Writes a kernel whose block has the words `names`, addresses among them, and behind them more addresses."""
 
-    def __init__(self, lines: Lines, names: Sequence[str], addresses: Sequence[str]) -> None:
-        """Read the words."""
+    def __init__(self, lines: Lines, names: Sequence[str], addresses: Sequence[str], first: int = 0) -> None:
+        """Read the words, the first of which is that number of the block."""
         self.lines = lines
         self.v: Lanes = lanes_of(lines)
         self.w = {
             name: (lines.load_pointer if name in addresses else lines.load_word)("%block", i)
-            for i, name in enumerate(names)
+            for i, name in enumerate(names, first)
         }
         for name in ("smin", "smax"):
             lines.declare(f"i64 @llvm.{name}.i64(i64, i64)")

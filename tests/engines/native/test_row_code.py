@@ -129,3 +129,23 @@ def test_rows_share_what_is_said_of_some_and_programs_hand_on(shape: tuple[int, 
     agree("GroupNorm", [X, gamma, numbers(C)], 3, group=2)
     statistics = [numbers(N, 2), np.abs(numbers(N, 2)) + 1]
     agree("GroupNormGradient", [X[::-1].copy(), X, gamma, gamma, *statistics], 3, group=2)
+
+
+def never(*_: object) -> bool:
+    return False
+
+
+@pytest.mark.parametrize("shape", [(2, 6, 5), (20, 16, 70), (3, 4, 40_000), (0, 4, 3)])
+@pytest.mark.parametrize("is_test", [False, True])
+def test_rows_that_others_are_made_of_follow_them(
+    monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], *, is_test: bool
+) -> None:
+    """Both in one kernel give the bits of one kernel after the other."""
+    given = (numbers(*shape), numbers(shape[1]), numbers(shape[1]) + 1)
+    args: dict[str, Any] = {"outputs": 1 if is_test else 3, "group": 2, "is_test": is_test}
+    with monkeypatch.context() as patched:
+        patched.setattr(row_program._Made, "around", never)  # pyright: ignore[reportPrivateUsage] -- what tells
+        apart = computed("GroupNorm", *given, **args)
+    # The launch of a call is kept: another argument makes it anew.
+    for ours, expected in zip(computed("GroupNorm", *given, **args, order="nchw"), apart, strict=True):
+        np.testing.assert_array_equal(ours, expected)

@@ -32,11 +32,11 @@ def prepare_rows(
 ) -> Launch | Unsupported:
     """Compile what an operator makes of its rows: one program, or several, one behind the other."""
     del context
-    plan = plan_rows(op, (inputs, outputs), ROW_RULES[op.type] if rule is None else rule, _launch, numbers=WHOLE)
+    plan = plan_rows(op, (inputs, outputs), ROW_RULES[op.type] if rule is None else rule, numbers=WHOLE)
     if isinstance(plan, Unsupported):
         return plan
     try:
-        return plan.launch()
+        return plan.launch(_launch)
     except UnsupportedError as error:
         return Unsupported(error.message)
 

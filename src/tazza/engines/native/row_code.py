@@ -52,6 +52,23 @@ class Form:
         return f"rows {self.lanes} {self.across} {self.outer} {self.cut} {self.rows}"
 
 
+def write_nested(lines: Lines, forms: tuple[Form, Form], words: int) -> None:
+    """Do all that is done with a row, then with the rows of another kernel that it is made of, while it is near.
+
+    The words of the other one stand behind the `words` of the first.
+    """
+    around, within = Rows(lines, forms[0]), Rows(lines, forms[1], words)
+    w, items = around.write_words, around.w["items"]
+    each = w.div(within.w["items"], w.most(items, "1"))
+
+    def item(i: str) -> None:
+        around.whole(i)
+        start = w.mul(i, each)
+        count_loop(lines, start, w.add(start, each), within.whole)
+
+    count_loop(lines, *share(lines, items), item)
+
+
 Body = Callable[[str, str, "str | None", Sequence[str]], Sequence[str]]
 
 
@@ -67,12 +84,13 @@ class _Item:
 class Rows:
     """Writes the passes over the rows of a thread."""
 
-    def __init__(self, lines: Lines, form: Form) -> None:
-        """Load what the block says."""
+    def __init__(self, lines: Lines, form: Form, first: int = 0) -> None:
+        """Load what the block says from that word on."""
         self.lines, self.form, self.rows = lines, form, form.rows
-        self.write_words = Writer(lines, WORDS, ("scratch",))
+        self.write_words = Writer(lines, WORDS, ("scratch",), first)
         self.w = self.write_words.w
-        self.at = {one.name: lines.load_pointer("%block", len(WORDS) + k) for k, one in enumerate(self.rows.operands)}
+        first += len(WORDS)
+        self.at = {one.name: lines.load_pointer("%block", k) for k, one in enumerate(self.rows.operands, first)}
         self.operands = {one.name: one for one in self.rows.operands}
         self.v = Lanes(lines, form.lanes, 32)
         self.numbers = Vector(lines, form.lanes if form.across else 1, DataType.DOUBLE)
@@ -85,13 +103,13 @@ class Rows:
         self.turns = {
             one.name: tuple(lines.load_word("%block", k) for k in (place, place + 1))
             for place, one in zip(
-                itertools.count(len(WORDS) + len(self.rows.operands) + len(self.rows.given), 2),
+                itertools.count(first + len(self.rows.operands) + len(self.rows.given), 2),
                 self.rows.turning,
                 strict=False,
             )
         }
         """Of letters that begin anew: how many rows share a number, and how many there are."""
-        for k, name in enumerate(self.rows.given, len(WORDS) + len(self.rows.operands)):
+        for k, name in enumerate(self.rows.given, first + len(self.rows.operands)):
             value = lines.let(f"bitcast i64 {lines.load_word('%block', k)} to double")
             self.given[name] = self.numbers.lanes.splat(value)
 
@@ -101,7 +119,7 @@ class Rows:
         parts = w.mul(self.w["items"], self.w["chunks"])
         first, last = share(lines, parts)
         if not self.form.cut:
-            count_loop(lines, first, last, self._whole)
+            count_loop(lines, first, last, self.whole)
             return
         for k in range(len(self.rows.stages)):
             count_loop(lines, first, last, lambda part, k=k: self._part(part, k))
@@ -115,7 +133,7 @@ class Rows:
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
-    def _whole(self, item: str) -> None:
+    def whole(self, item: str) -> None:
         """Do all that is done with one item."""
         one, span = self._item(item), ("0", self.extent)
         totals: dict[str, str] = {}

@@ -7,18 +7,19 @@ shape alone, so the result is the same on any number of threads.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
-from tazza.codegen.block import BlockLaunch, Scratch, accepts_dense, accepts_rows
+from tazza.codegen.block import BlockLaunch, Scratch, Word, accepts_dense, accepts_rows
 from tazza.codegen.kernel import lane_count, threads_for
-from tazza.codegen.row_plan import Operand, RowForm, RowTask, plan_rows
+from tazza.codegen.row_plan import Operand, RowForm, RowPlan, RowTask, chained, plan_rows
 from tazza.codegen.rows import finish_status
 from tazza.device import Context
 from tazza.engines.native import SOURCES
-from tazza.engines.native.row_code import Form, Rows
+from tazza.engines.native.row_code import Form, Rows, write_nested
 from tazza.operator import KERNELS, Kernel, Launch, OpSchema, OpView, Spec, Unsupported, kernel_key
 from tazza.operator.kernel import Offered
-from tazza.operator.row_program import AS_IT_LIES, ROW_RULES, Cut
+from tazza.operator.row_program import AS_IT_LIES, ROW_RULES, Cut, RowProgram
 from tazza.runtime.machine import machine
 from tazza.runtime.threads import thread_count
 from tazza.tensor.offer import Offer
@@ -39,13 +40,67 @@ MOST_CHUNKS, FEW_ITEMS = 64, 64
 def prepare_rows(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Offered:
     """Compile what an operator makes of its rows: one program, or several, one behind the other."""
     del context
-    plan = plan_rows(op, (inputs, outputs), ROW_RULES[op.type], _launch)
+    plan = plan_rows(op, (inputs, outputs), ROW_RULES[op.type])
     if isinstance(plan, Unsupported):
         return plan
-    return Offer(plan.launch, estimate_ns=plan.nbytes / machine().memory_bytes_per_ns)
+    return Offer(partial(_launched, plan), estimate_ns=plan.nbytes / machine().memory_bytes_per_ns)
 
 
-def _launch(task: RowTask, operands: tuple[Operand, ...], sizes: Mapping[str, int]) -> Launch:
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What a kernel of one program is, and its block."""
+
+    program: RowProgram
+    form: Form
+    words: tuple[Word, ...]
+    scratch_bytes: int
+
+    def launch(self) -> Launch:
+        """Compile it."""
+        address = SOURCES.compiled(str(self.form), lambda lines: Rows(lines, self.form).write(), finish_status)
+        return BlockLaunch(address, self.words, self.scratch_bytes, self.program.check)
+
+    def around(self, other: _Made) -> bool:
+        """Whether each row is made of some of the other's, which need no numbers of rows but its own.
+
+        These can follow each row then, while it is near. What is written in place is one row's own elements.
+        """
+        mine, theirs = self.program.cut, other.program.cut
+        forms = (self.form, other.form)
+        if any(one.across or one.outer or one.cut or one.rows.wrong for one in forms) or mine.before == 0:
+            return False
+        each, rest = divmod(theirs.before, mine.before)
+        written = {one.name: one.lies for one in self.form.rows.operands if one.written}
+        read = [one for one in self.form.rows.operands if not one.written]
+        handed = {one.name for one in other.form.rows.operands if not one.written} & written.keys()
+        return (
+            (rest, mine.along) == (0, each * theirs.along)
+            and set(written.values()) == {"row"}
+            and all(one.lies == "each" for one in (*read, *(o for o in other.form.rows.operands if o.written)))
+            and all(other.program.picks.get(name) == each for name in handed)
+        )
+
+    def nested(self, other: _Made) -> Launch:
+        """Compile both as one kernel."""
+        forms = self.form, other.form
+        write = partial(write_nested, forms=forms, words=len(self.words))
+        address = SOURCES.compiled(f"nested {forms[0]} | {forms[1]}", write, finish_status)
+        return BlockLaunch(address, (*self.words, *other.words), max(self.scratch_bytes, other.scratch_bytes))
+
+
+def _launched(plan: RowPlan) -> Launch:
+    """Compile all programs, those that go over the same rows as one kernel."""
+    waiting, launches = [_made(*one) for one in plan.tasks], list[Launch]()
+    while waiting:
+        one = waiting.pop(0)
+        if waiting and one.around(waiting[0]):
+            launches.append(one.nested(waiting.pop(0)))
+        else:
+            launches.append(one.launch())
+    return chained(launches)
+
+
+def _made(task: RowTask, operands: tuple[Operand, ...], sizes: Mapping[str, int]) -> _Made:
     task, operands = _turned(task, operands)
     program, texts, cut = task.program, task.texts, task.program.cut
     slots = [task.slots[one.name] for one in operands]
@@ -55,7 +110,6 @@ def _launch(task: RowTask, operands: tuple[Operand, ...], sizes: Mapping[str, in
     chunks = _chunks(cut, items)
     rows = RowForm.of(task, operands)
     form = Form(rows, lanes, across, cut.outer != 1, chunks > 1)
-    address = SOURCES.compiled(str(form), lambda lines: Rows(lines, form).write(), finish_status)
     width = BLOCK if across else BLOCK * lanes
     width = max(1, width // max(cut.along, 1)) if cut.outer != 1 else width
     moved = sum(one.dtype.itemsize for one in operands if one.lies == "each")
@@ -64,7 +118,7 @@ def _launch(task: RowTask, operands: tuple[Operand, ...], sizes: Mapping[str, in
     scratch = Scratch(task.kept_bytes) if parts_bytes else 0
     plane = cut.size // max(cut.outer, 1)
     words = (threads, items, chunks, 0, cut.along, cut.behind, cut.outer, plane, width, scratch, *slots)
-    return BlockLaunch(address, (*words, *rows.tail(program, sizes)), task.kept_bytes + parts_bytes, program.check)
+    return _Made(program, form, (*words, *rows.tail(program, sizes)), task.kept_bytes + parts_bytes)
 
 
 def _turned(task: RowTask, operands: tuple[Operand, ...]) -> tuple[RowTask, tuple[Operand, ...]]:

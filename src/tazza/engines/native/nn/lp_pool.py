@@ -31,8 +31,9 @@ from tazza.engines.native.nn.pool import (
     gradient_layouts,
     images_of,
     lying,
+    seen,
 )
-from tazza.operator import Array, LaidOut, Launch, OpView, Spec, Unsupported, launcher
+from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
 from tazza.ops.nn.lp_pool import LP_POOL, LP_POOL_GRADIENT, POWER_FLOPS
 from tazza.ops.nn.pool import pool_window
 from tazza.runtime.threads import thread_count
@@ -127,7 +128,7 @@ def _launch(op: OpView, X: TensorSpec, *, by_channel: bool) -> Launch:
     out = (1,) * missing + tuple(cast("tuple[int, ...]", outs))
     kernel, step = ((1,) * missing + sizes for sizes in (window.kernel, window.stride))
     head = (0,) * missing + window.head
-    tables = [_seen(*side) for side in zip(extents, kernel, step, head, out, strict=True)]
+    tables = [seen(*side) for side in zip(extents, kernel, step, head, out, strict=True)]
     rows = (N if by_channel else N * C) * out[0] * out[1]
     taps = math.prod(int(np.max(last - first, initial=0)) for first, last in tables)
     unit = C if by_channel else 1
@@ -139,13 +140,6 @@ def _launch(op: OpView, X: TensorSpec, *, by_channel: bool) -> Launch:
     words = (threads, rows, out[2], unit, out[0], out[1], *extents, kernel[2], step[2], head[2])
     constants = (Constant(np.stack(table, axis=1).astype(np.int64).tobytes()) for table in tables)
     return BlockLaunch(address, (*words, Slot("X"), Slot("Y"), *constants))
-
-
-def _seen(extent: int, kernel: int, step: int, head: int, out: int) -> tuple[Array, Array]:
-    """Return the first place of the image that each window sees along a dimension, and the one behind the last."""
-    start = np.arange(out) * step - head
-    first = np.clip(start, 0, extent)
-    return first, np.clip(start + kernel, first, extent)
 
 
 class Over(Protocol):

@@ -28,6 +28,7 @@ from tazza.codegen.image import lies_as
 from tazza.codegen.kernel import threads_for
 from tazza.codegen.loop import count_loop, fold_loop, lanes_below, lanes_of, load, share, store, sweep
 from tazza.codegen.rows import FIRST, FLOAT, D, each_row, element, row_at
+from tazza.codegen.typed import Vector
 from tazza.device import Context
 from tazza.engines.native import SOURCES
 from tazza.engines.native.pointwise import kernel_address
@@ -35,7 +36,7 @@ from tazza.operator import Expression, LaidOut, Launch, OpView, Spec, Unsupporte
 from tazza.ops.nn.pool import MAX, clipped_pool_window, pool_gradients, pool_window, pools
 from tazza.runtime.machine import machine
 from tazza.runtime.threads import thread_count
-from tazza.tensor import ROW_MAJOR, Layout, TensorSpec, channels_last
+from tazza.tensor import ROW_MAJOR, DataType, Layout, TensorSpec, channels_last
 from tazza.tensor.offer import Offer
 
 MOST_SPATIAL = 3
@@ -85,6 +86,13 @@ class Covering:
     def most(self) -> int:
         """The largest number of windows that any place has."""
         return int(np.max(self.last - self.first, initial=0))
+
+
+def seen(extent: int, kernel: int, step: int, head: int, out: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the first place of the image that each window sees along a dimension, and the one behind the last."""
+    start = np.arange(out) * step - head
+    first = np.clip(start, 0, extent)
+    return first, np.clip(start + kernel, first, extent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +201,13 @@ def gradient_launch(op: OpView, X: TensorSpec, part: Part, *, by_channel: bool) 
     threads = threads_for(min(thread_count(), max(1, slices * H)), X.size, flops, 12)
     words = (threads, slices * H, W, unit, D, H, *out, along.most)
     tables = (*(one.table() for one in coverings), *along.lanes(lanes))
-    body = functools.partial(_channels if by_channel else _columns, part=part)
-    deep = D > 1 or out[0] > 1  # pads around a single slice make several windows
-    kind = (
-        f"{part.name} pool gradient by {'channels' if by_channel else 'columns'} of {lanes}{', deep' if deep else ''}"
+    apart = not by_channel and along.most <= 1
+    body = (
+        functools.partial(_channels, part=part) if by_channel else functools.partial(_columns, part=part, apart=apart)
     )
+    deep = D > 1 or out[0] > 1  # pads around a single slice make several windows
+    kind = f"{part.name} pool gradient by {'channels' if by_channel else 'columns'} of {lanes}"
+    kind += f"{', deep' if deep else ''}{', apart' if apart else ''}"
     address = SOURCES.compiled(kind, functools.partial(_write, row=body, deep=deep))
     return BlockLaunch(address, (*words, *(Slot(letter) for letter in ("X", "Y", "dY", "dX")), *tables))
 
@@ -217,7 +227,7 @@ def _lane_count() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What is known where a row of X is taken: addresses, and the windows over its slice and over the row."""
+    """What is known where a row of X is taken: addresses, the windows over its slice and over the row, lines of Y."""
 
     x: str
     dx: str
@@ -225,6 +235,8 @@ class Row:
     dy: str
     depths: tuple[str, str] | None
     heights: tuple[str, str]
+    out_height: str
+    out_length: str
 
 
 WriteRow = Callable[[Lanes, Row], None]
@@ -240,6 +252,8 @@ def _write(lines: Lines, row: WriteRow, *, deep: bool) -> None:
     out_size = unit
     for i in (OUT_DEPTH, OUT_HEIGHT, OUT_WIDTH):
         out_size = lines.let(f"mul i64 {out_size}, {_word(lines, i)}")
+    out_height = _word(lines, OUT_HEIGHT)
+    out_length = lines.let(f"mul i64 {_word(lines, OUT_WIDTH)}, {unit}")
     length = lines.let(f"mul i64 {width}, {unit}")
     begin, end = share(lines, rows)
     some = lines.let(f"call i64 @llvm.smax.i64(i64 {height}, i64 1)")  # no rows: no slices either
@@ -260,7 +274,7 @@ def _write(lines: Lines, row: WriteRow, *, deep: bool) -> None:
         def one_row(h: str) -> None:
             at = lines.let(f"mul i64 {lines.let(f'add i64 {above}, {h}')}, {length}")
             x, dx = element(lines, X, at), element(lines, dX, at)
-            row(v, Row(x, dx, y, dy, depths, _pair(lines, height_table, h)))
+            row(v, Row(x, dx, y, dy, depths, _pair(lines, height_table, h), out_height, out_length))
 
         count_loop(lines, top, bottom, one_row)
 
@@ -317,12 +331,16 @@ def _channels(v: Lanes, row: Row, *, part: Part) -> None:
     count_loop(lines, "0", width, place)
 
 
-def _columns(v: Lanes, row: Row, *, part: Part) -> None:
-    """Take a row in vectors; a vector of windows is spread over the places they cover by a permutation."""
+def _columns(v: Lanes, row: Row, *, part: Part, apart: bool) -> None:
+    """Take a row in vectors; a vector of windows is spread over the places they cover by a permutation.
+
+    With `apart` windows do not overlap along W.
+    """
     lines = v.lines
     table, shifts, counts = (lines.load_pointer("%block", POINTERS + i) for i in (6, 7, 8))
     width, out_width, most = (_word(lines, i) for i in (WIDTH, OUT_WIDTH, MOST))
-    whole = f"<{v.count} x i32>"
+    places = Vector(lines, v.count, DataType.INT32)
+    whole = places.type
 
     def body(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
         del carried
@@ -339,13 +357,10 @@ def _columns(v: Lanes, row: Row, *, part: Part) -> None:
                 at = lines.let(f"add i64 {start}, {first}")
                 inside = lanes_below(v, lines.let(f"sub i64 {out_width}, {first}"))
                 seen, given = (_permute(v, load(v, FLOAT, pointer, at, inside), shift) for pointer in (row.y, row.dy))
-                number = lines.let(f"trunc i64 {j} to i32")
-                spread = lines.let(f"insertelement {whole} poison, i32 {number}, i32 0")
-                spread = lines.let(f"shufflevector {whole} {spread}, {whole} poison, {whole} zeroinitializer")
-                covered = lines.let(f"icmp slt {whole} {spread}, {count}")
+                covered = lines.let(f"icmp slt {whole} {places.full(j)}, {count}")
                 return v.select(covered, part.add(v, total, told, seen, given), total)
 
-            return fold_loop(v, "0", most, total, one)
+            return one("0", total) if apart else fold_loop(v, "0", most, total, one)
 
         store(v, FLOAT, _over_lines(v, row, line), row.dx, i, mask)
         return ()
@@ -356,19 +371,17 @@ def _columns(v: Lanes, row: Row, *, part: Part) -> None:
 def _over_lines(v: Lanes, row: Row, line: Callable[[str, str], str]) -> str:
     """Return the sum that `line(where it begins, sum so far)` makes over all lines of windows that cover the row."""
     lines = v.lines
-    out_height = _word(lines, OUT_HEIGHT)
-    length = lines.let(f"mul i64 {_word(lines, OUT_WIDTH)}, {_word(lines, UNIT)}")
 
     def heights(above: str, total: str) -> str:
         def one(p: str, total: str) -> str:
-            return line(lines.let(f"mul i64 {lines.let(f'add i64 {above}, {p}')}, {length}"), total)
+            return line(lines.let(f"mul i64 {lines.let(f'add i64 {above}, {p}')}, {row.out_length}"), total)
 
         return fold_loop(v, *row.heights, total, one)
 
     zero = v.constant(0.0)
     if row.depths is None:
         return heights("0", zero)
-    return fold_loop(v, *row.depths, zero, lambda p, total: heights(lines.let(f"mul i64 {p}, {out_height}"), total))
+    return fold_loop(v, *row.depths, zero, lambda p, total: heights(lines.let(f"mul i64 {p}, {row.out_height}"), total))
 
 
 def _add_equal(v: Lanes, total: str, value: str, seen: str, given: str) -> str:

@@ -17,10 +17,20 @@ from tazza.engines.onednn.quantized.scaled import meaning_of, requantizing
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.nn.pool import clipped_pool_window, pool_window
 from tazza.ops.quantized.int8_pool import averages, int8_pool_relus, int8_pools, rectifies
+from tazza.runtime.machine import machine
 from tazza.tensor import ROW_MAJOR, TensorSpec
 
+PASSES = 3.0
+"""Plain passes over its blobs that a pooling takes as long as, where these lie in the caches."""
 
-@onednn(*int8_pools.schemas, *int8_pool_relus.schemas, accepts=accepts_dense)
+
+def pool_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
+    """Return about how long it takes."""
+    del op
+    return PASSES * sum(one.nbytes for one in specs.values()) / machine().memory_bytes_per_ns
+
+
+@onednn(*int8_pools.schemas, *int8_pool_relus.schemas, accepts=accepts_dense, estimate_ns=pool_ns)
 def int8_pool(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y from X, channels last."""
     X, Y = (TensorSpec(specs[letter].shape, specs[letter].dtype) for letter in "XY")
