@@ -9,10 +9,13 @@ sum of 32 products is rounded apart from C.
 
 A float32 has 24 bits, a bfloat16 has 8 of them: x = x0 + x1 + x2, exactly, where nothing is denormal. Of the nine
 products of pieces six count, the others are below the last bit of the product. Where x is not finite, some piece is
-not, and no sum of products with these is.
+not, and no sum of products with these is; the sum of the pieces is x still.
 """
 
 from __future__ import annotations
+
+import math
+from collections.abc import Sequence
 
 from tazza.codegen.emit import Lanes, Lines
 
@@ -26,8 +29,10 @@ PRODUCTS = ((2, 0), (1, 0), (1, 1), (0, 1), (0, 0), (0, 2))
 """Pieces of A and B that are multiplied, in an order in which most of them are there already."""
 SHAPE = bytes([1, *[0] * 15, *[ROW_BYTES, 0] * REGISTERS, *[0] * 16, *[ROWS] * REGISTERS, *[0] * 8])
 """What the registers are set up by: the palette, then bytes of a row and rows of each."""
-UPPER, EXPONENT = -0x10000, 0x7F800000
-"""Bits of a float32: those of a bfloat16, and of its exponent."""
+UPPER, EXPONENT, HALF = -0x10000, 0x7F800000, 0x8000
+"""Bits of a float32: those of a bfloat16, of its exponent, and half of the last one of a bfloat16."""
+LARGE = 2.0**128 - 2.0**119
+"""What a bfloat16 rounds to infinity."""
 
 
 class Tiles:
@@ -49,9 +54,9 @@ class Tiles:
         """Let a register be 0."""
         self._do("tilezero", f"i8 {tile}")
 
-    def load(self, tile: int, address: str) -> None:
-        """Read a register from rows that lie one behind the other."""
-        self._do("tileloadd64", f"i8 {tile}", f"ptr {address}", f"i64 {ROW_BYTES}")
+    def load(self, tile: int, address: str, step_bytes: int = ROW_BYTES) -> None:
+        """Read a register from rows that lie so far apart."""
+        self._do("tileloadd64", f"i8 {tile}", f"ptr {address}", f"i64 {step_bytes}")
 
     def store(self, tile: int, address: str, step_bytes: int) -> None:
         """Write a register to rows that lie so far apart."""
@@ -68,17 +73,43 @@ class Tiles:
 
 
 def pieces(v: Lanes, x: str) -> list[str]:
-    """Return float32 numbers as three pieces: integers whose upper halves are the bfloat16, the others are anything."""
-    found: list[str] = []
-    for _ in range(PIECES - 1):
-        found.append(v.int_op("and", v.bits_of(x), v.whole(UPPER)))
-        x = v.sub(x, v.of_bits(found[-1]))
-    return [*found, v.bits_of(x)]
+    """Return float32 numbers as three pieces: integers whose upper halves are the bfloat16, the others are anything.
+
+    Each is the nearest to what is left, so that products of pieces that do not count have either sign. The largest
+    numbers would become infinite, and are cut off instead.
+    """
+    large = v.compare("uge", v.intrinsic("fabs", x), v.constant(LARGE))
+    half = v.lines.let(f"select {v.mask} {large}, {v.integer} zeroinitializer, {v.integer} {v.whole(HALF)}")
+    first = v.int_op("and", v.int_op("add", v.bits_of(x), half), v.whole(UPPER))
+    infinite = v.compare("oeq", v.intrinsic("fabs", x), v.constant(math.inf))
+    rest = v.select(infinite, v.constant(0.0), v.sub(x, v.of_bits(first)))
+    second = v.int_op("and", v.int_op("add", v.bits_of(rest), v.whole(HALF)), v.whole(UPPER))
+    return [first, second, v.bits_of(v.sub(rest, v.of_bits(second)))]
 
 
 def paired(v: Lanes, first: str, second: str) -> str:
     """Return words of two bfloat16: the upper halves of one, and in front of them those of the other."""
     return v.int_op("or", v.int_op("lshr", first, v.whole(16)), v.int_op("and", second, v.whole(UPPER)))
+
+
+def halves(v: Lanes, words: str) -> tuple[str, str]:
+    """Return the two float32 of words that `paired` made of bfloat16."""
+    return v.of_bits(v.int_op("shl", words, v.whole(16))), v.of_bits(v.int_op("and", words, v.whole(UPPER)))
+
+
+def transposed(v: Lanes, rows: Sequence[str]) -> list[str]:
+    """Return the columns of as many rows as there are lanes: blocks of 1, 2, 4 ... lanes change places."""
+    found, size = list(rows), 1
+    while size < v.count:
+        for low in (i for i in range(v.count) if not i & size):
+            both = found[low], found[low + size]
+            for place, start in ((low, 0), (low + size, size)):
+                order = [lane + start if not lane & size else v.count + lane + start - size for lane in range(v.count)]
+                lanes = ", ".join(f"i32 {lane}" for lane in order)
+                operands = f"{v.type} {both[0]}, {v.type} {both[1]}, <{v.count} x i32> <{lanes}>"
+                found[place] = v.lines.let(f"shufflevector {operands}")
+        size *= 2
+    return found
 
 
 def is_special(v: Lanes, x: str) -> str:

@@ -93,3 +93,12 @@ def product_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
     if specs["b"].size == 1:
         return memory_ns + rows * W.nbytes / (SINGLE_SHARE * machine().cache_bytes_per_ns)
     return memory_ns + _compute_ns(2 * rows * W.size, PRODUCT_SHARE * gain)
+
+
+def product_gradient_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
+    """The products of dW, and those of dX where that is asked for."""
+    del op
+    W, rows = specs["W"], specs["dY"].size / max(specs["db"].size, 1)
+    memory_ns = W.nbytes / machine().memory_bytes_per_ns
+    products = 2 if "dX" in specs else 1
+    return products * (memory_ns + _compute_ns(2 * rows * W.size, PRODUCT_SHARE * _narrow_gain()))

@@ -15,7 +15,9 @@ pytestmark = pytest.mark.skipif(not tiled(64, fc.VECTORS, 32), reason="this proc
 FC = operator_def("FC", ["X", "W", "b"], ["Y"])
 
 
-@pytest.mark.parametrize(("N", "K", "M"), [(50, 32, 5), (64, 64, 70), (77, 512, 33), (700, 288, 18)])
+@pytest.mark.parametrize(
+    ("N", "K", "M"), [(50, 32, 5), (64, 64, 70), (77, 512, 33), (700, 288, 18), (30, 2080, 34), (290, 1056, 70)]
+)
 def test_it_is_the_product_to_the_last_bits_of_float32(N: int, K: int, M: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fc, "LEAST_WEIGHTS", 0)
     random = np.random.default_rng(N)
@@ -28,7 +30,9 @@ def test_it_is_the_product_to_the_last_bits_of_float32(N: int, K: int, M: int, m
     np.testing.assert_array_equal(Y[-50:], last)
 
 
-@pytest.mark.parametrize(("rows", "wanted"), [(48, False), (49, False), (50, True), (65, True), (1600, True)])
+@pytest.mark.parametrize(
+    ("rows", "wanted"), [(16, False), (24, False), (25, True), (33, False), (50, True), (65, True), (1600, True)]
+)
 def test_registers_that_are_nearly_full_are_worth_it(rows: int, wanted: bool) -> None:
     assert tiled(rows, fc.VECTORS, 64) == wanted
     assert not tiled(rows, fc.VECTORS, 65)

@@ -23,18 +23,10 @@ from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import THREAD_NS, lane_count
 from tazza.codegen.loop import carry_loop, count_loop, load, load_one, share
 from tazza.codegen.rows import element
-from tazza.codegen.tiles import SHAPE
+from tazza.codegen.tiles import DEPTH, PIECES, SHAPE
 from tazza.codegen.writer import FLOAT, LINE, Writer
 from tazza.engines.native.panel_product.panels import Panels
-from tazza.engines.native.panel_product.tile_product import (
-    LINE_BYTES,
-    PANEL_STEP_BYTES,
-    RATE,
-    TALL,
-    Sums,
-    TileProduct,
-    room_bytes,
-)
+from tazza.engines.native.panel_product.tile_product import STEP_BYTES, SUMS_BYTES, TALL, RowSums, Sums, TileProduct
 from tazza.runtime.machine import machine
 from tazza.runtime.threads import thread_count
 
@@ -42,12 +34,21 @@ REGISTERS = {16: 24, 8: 8, 4: 8}
 """L -> vectors of sums in a register tile: beside them, a row of a panel and a number of X have room."""
 BLOCK_BYTES = 512 << 10
 """What the rows of a block may take: they stay in the cache of a core beside two panels."""
+CHUNK, BLOCK_TILES = 512, 8
+"""Of k, and of 32 rows, of which pieces stay in the cache of a core beside those of two panels."""
+SHARE_ROWS = 8
+"""Tiles of a thread from which on threads share rows, so that each splits its own alone, else panels."""
 SHARE = 0.95
 """Part of the rate at which cores compute that products in panels reach."""
+RATE = 2.7
+"""How much faster tile registers are, where their panels are in the cache of a core."""
 WEIGHT_PASSES = 1.5
 """How often one goes over its weights, which are packed first."""
-WORDS = ("threads", "X", "P", "N", "K", "panels", "blocks", "tiles", "parts", "shape", "room", "room_bytes")
-"""Names of the words that every kernel begins with; the last three are for tile registers."""
+WORDS = (
+    *("threads", "X", "P", "N", "K", "panels", "blocks", "tiles", "parts"),
+    *("shape", "room", "room_bytes", "sums_bytes", "chunks", "by_rows"),
+)
+"""Names of the words that every kernel begins with; those of the second line are for tile registers."""
 ADDRESSES = ("X", "P", "shape", "room")
 
 
@@ -55,25 +56,43 @@ ADDRESSES = ("X", "P", "shape", "room")
 class Tiling:
     """How N rows are cut for panels: into blocks of nearly as many, and these into tiles of `tall` rows or one less.
 
-    `tiled`: by tile registers, into tiles of 32 rows.
+    Panels that are split are for tile registers, of tiles of 32 rows. `turned`: X lies with its rows as columns.
     """
 
     N: int
     panels: Panels
-    tiled: bool = False
+    turned: bool = False
+
+    @property
+    def tiled(self) -> bool:
+        """Whether tile registers compute."""
+        return self.panels.split
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether threads share rows, not panels."""
+        return self.tiled and (self.turned or self._tall_tiles >= SHARE_ROWS * thread_count())
 
     @property
     def blocks(self) -> int:
-        """How many blocks."""
-        return -(-self.N // max(1, BLOCK_BYTES // (4 * self.panels.K)))
+        """How many blocks; as many for each thread where these share them."""
+        if not self.tiled:
+            return -(-self.N // max(1, BLOCK_BYTES // (4 * self.panels.K)))
+        count = -(-self._tall_tiles // BLOCK_TILES)
+        return min(self._tall_tiles, -(-count // self.threads) * self.threads) if self.by_rows else count
 
     @property
     def tiles(self) -> int:
-        """How many tiles a block has."""
+        """How many tiles a block has, at the most."""
         if self.tiled:
-            return -(-self._rows // TALL)
+            return -(-self._tall_tiles // self.blocks)
         most = max(1, REGISTERS[lane_count()] // self.panels.vectors)
         return -(-self._rows // most)
+
+    @property
+    def chunks(self) -> int:
+        """Into how many chunks K is cut, for tile registers: whatever N is, since each is summed up apart."""
+        return -(-self.panels.K // CHUNK) if self.tiled else 1
 
     @property
     def tall(self) -> int:
@@ -85,35 +104,43 @@ class Tiling:
         return -(-self.N // self.blocks)
 
     @property
-    def asked(self) -> int:
-        """Lines of the next panel that are asked for with each k, so that the tiles of one block ask for all.
+    def _tall_tiles(self) -> int:
+        return -(-self.N // TALL)
 
-        With tile registers, with 32 k.
-        """
-        if self.tiled:
-            return -(-PANEL_STEP_BYTES // LINE_BYTES // self.tiles)
+    @property
+    def asked(self) -> int:
+        """Lines of the next panel that are asked for with each k, so that the tiles of one block ask for all."""
         lines = self.panels.vectors * lane_count() // LINE
         return -(-lines // min(self.tiles, max(lines, 1)))
 
     @property
     def alone_ns(self) -> float:
-        """What one core takes for the product."""
-        flops_per_ns, rows = SHARE * machine().flops_per_ns, self.N
-        if self.tiled:
-            flops_per_ns, rows = RATE * flops_per_ns, -(-rows // (TALL // 2)) * (TALL // 2)
-        return 2 * rows * self.panels.M * self.panels.K / flops_per_ns
+        """What one core takes for the product; split panels come from the last cache, for each block."""
+        flops_per_ns = SHARE * machine().flops_per_ns
+        if not self.tiled:
+            return 2 * self.N * self.panels.M * self.panels.K / flops_per_ns
+        rows = -(-self.N // (TALL // 2)) * (TALL // 2)
+        blocks = -(-self._tall_tiles // BLOCK_TILES)
+        come_ns = blocks * self.panels.nbytes / machine().cache_bytes_per_ns
+        products = rows * self.panels.nbytes // (2 * PIECES)
+        return 2 * products / (RATE * flops_per_ns) + come_ns
 
     @property
     def threads(self) -> int:
-        """How many threads it is worth, each of which has some panels."""
-        panels = self.panels.count // self.panels.parts
-        return max(1, min(thread_count(), panels, int(self.alone_ns / THREAD_NS)))
+        """How many threads it is worth, each of which has some panels, or some rows."""
+        parts = self._tall_tiles if self.by_rows else self.panels.count // self.panels.parts
+        return max(1, min(thread_count(), parts, int(self.alone_ns / THREAD_NS)))
 
     @property
     def estimate_ns(self) -> float:
         """How long it takes: the weights come by, packed for each run, and the product."""
-        nbytes = 4 * self.panels.M * self.panels.K
-        return WEIGHT_PASSES * nbytes / machine().memory_bytes_per_ns + self.alone_ns / self.threads
+        return self.packing_ns + self.alone_ns / self.threads
+
+    @property
+    def packing_ns(self) -> float:
+        """How long it takes to read the weights, and to write and read panels that are larger."""
+        wider = self.panels.nbytes / (4 * self.panels.M * self.panels.K) if self.tiled else 1.0
+        return WEIGHT_PASSES * wider * 4 * self.panels.M * self.panels.K / machine().memory_bytes_per_ns
 
     @property
     def words(self) -> dict[str, Word]:
@@ -123,21 +150,32 @@ class Tiling:
             **{"N": self.N, "K": self.panels.K, "panels": self.panels.count},
             **{"blocks": self.blocks, "tiles": self.tiles, "parts": self.panels.parts},
             **{"shape": Constant(SHAPE), "room": Scratch() if self.tiled else 0, "room_bytes": self._room_bytes},
+            **{"sums_bytes": self._sums_bytes, "chunks": self.chunks, "by_rows": int(self.by_rows)},
         }
 
     @property
     def scratch_bytes(self) -> int:
-        """What all threads need for the pieces of their rows."""
+        """What all threads need for the pieces of their rows, and for sums."""
         return self.threads * self._room_bytes
 
     @property
     def _room_bytes(self) -> int:
-        return room_bytes(self._rows, self.panels.K) if self.tiled else 0
+        if not self.tiled:
+            return 0
+        steps = -(-(self.panels.K // DEPTH) // self.chunks)
+        return self._sums_bytes + self.tiles * 2 * steps * STEP_BYTES
+
+    @property
+    def _sums_bytes(self) -> int:
+        """Of a chunk of one tile; where there are several, also those of the tiles of a block."""
+        return SUMS_BYTES * (1 if self.chunks == 1 else 1 + self.tiles * self.panels.count)
 
     @property
     def code(self) -> Code:
         """What the machine code depends on."""
-        return Code(self.panels.vectors, 0 if self.tiled else self.tall, self.asked)
+        if self.tiled:
+            return Code(self.panels.vectors, 0, 0, self.turned)
+        return Code(self.panels.vectors, self.tall, self.asked)
 
 
 @dataclass(frozen=True)
@@ -147,6 +185,7 @@ class Code:
     vectors: int
     tall: int
     asked: int
+    turned: bool = False
 
 
 class PanelWriter(Writer):
@@ -159,7 +198,7 @@ class PanelWriter(Writer):
         self.floats = code.vectors * self.v.count  # of a panel, for one k
         self.panel_floats = self.mul(self.w["K"], self.floats)
 
-    def each_panel(self, target: Sums, turn: str = "0") -> None:
+    def each_panel(self, target: Sums, turn: str = "0", row_sums: RowSums | None = None) -> None:
         """Write the work of one thread: there and back over its panels, block after block.
 
         What was read last is in the cache of a core still.
@@ -168,34 +207,30 @@ class PanelWriter(Writer):
             target: what becomes of the sums.
             turn: a number, of who multiplies by the same weights again and again; where it is odd, it begins at the
                 last panel.
+            row_sums: what becomes of the sums of rows of X, where it is turned.
         """
         w, lines = self.w, self.lines
+        if not self.code.tall:
+            TileProduct(self, turned=self.code.turned).each_panel(target, turn, row_sums)
+            return
         first, last = share(lines, self.div(w["panels"], w["parts"]))
         end = self.sub(last, 1)
-        product = TileProduct(self, self.code.asked) if not self.code.tall else None
-        if product is not None:
-            product.tiles.begin(w["shape"])
 
         def block(number: str) -> None:
             rows = self.div(self.mul(w["N"], number), w["blocks"])
             behind = self.div(self.mul(w["N"], self.add(number, 1)), w["blocks"])
             back = lines.let(f"trunc i64 {self.add(number, turn)} to i1")
-            if product is not None:
-                product.split(rows, behind)
-            write = self._tiles if product is None else product.group
 
             def turned(i: str) -> str:
                 return lines.let(f"select i1 {back}, i64 {self.sub(self.add(first, end), i)}, i64 {i}")
 
             def group(i: str) -> None:
                 here, following = (self.mul(turned(one), w["parts"]) for one in (i, self.least(self.add(i, 1), end)))
-                write((here, following), (rows, behind), target)
+                self._tiles((here, following), (rows, behind), target)
 
             count_loop(lines, first, last, group)
 
         count_loop(lines, "0", w["blocks"], block)
-        if product is not None:
-            product.tiles.end()
 
     def _tiles(self, groups: tuple[str, str], block: tuple[str, str], target: Sums) -> None:
         """Write the tiles of a block, the taller ones, then those of one row less: each for all panels of a group.

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Slot, Word, accepts_rows, all_float32
+from tazza.codegen.block import BlockLaunch, Scratch, Slot, Word, accepts_rows, all_float32
 from tazza.codegen.emit import Lines
 from tazza.codegen.loop import lanes_below, load, store
+from tazza.codegen.rows import element
 from tazza.codegen.vector import Emission
 from tazza.codegen.writer import FLOAT
 from tazza.device import Context
@@ -26,6 +27,8 @@ from tazza.tensor.offer import Offer
 
 VECTORS = 2
 """Of a panel."""
+FC_WORDS: Mapping[str, Word] = {"X": Slot("X"), "P": Slot("W"), "b": Slot("b"), "Y": Slot("Y")}
+"""Where the letters of a product lie."""
 LEAST_WEIGHTS = 1 << 19
 """Elements of weights that do not stay in the cache of a core from one run to the next; others gain little."""
 
@@ -44,7 +47,7 @@ def prepare_fc(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Se
         return Unsupported(f"W has {W.size} elements, which stay in the cache of a core")
     N, K = Y.size // b.size, W.shape[1]
     # Tile registers sum up in another order: where rows shall be the same in every batch, no number of them decides.
-    tiling = Tiling(N, Panels(b.size, K, VECTORS), not op.batch_invariant and tiled(N, VECTORS, K))
+    tiling = Tiling(N, Panels(b.size, K, VECTORS, split=not op.batch_invariant and tiled(N, VECTORS, K)))
     return Offer(partial(_laid_out, op, tiling), estimate_ns=tiling.estimate_ns)
 
 
@@ -55,29 +58,41 @@ def _laid_out(op: OpView, tiling: Tiling) -> LaidOut:
     return LaidOut(product_launch(tiling, code), {**letters, "W": tiling.panels.layout()})
 
 
-def product_launch(tiling: Tiling, code: ProductCode) -> BlockLaunch:
-    """Return the launch that writes Y of X, the panels W, b and the S."""
+def product_launch(tiling: Tiling, code: ProductCode, given: Mapping[str, Word] = FC_WORDS) -> BlockLaunch:
+    """Return the launch that writes Y of X, the panels P, b and the S; where these lie, `given` says.
+
+    Where it says so of room too, that lies within scratch memory of which others need what is before it.
+    """
     words: dict[str, Word] = {
-        **{"X": Slot("X"), "P": Slot("W"), **tiling.words},
-        **{"b": Slot("b"), "Y": Slot("Y"), "M": tiling.panels.M},
+        **tiling.words,
+        **given,
+        "M": tiling.panels.M,
         **{f"S{i}": Slot("S", i) for i in range(code.operands)},
     }
     address = SOURCES.compiled(code.description, code.write)
-    return BlockLaunch(address, tuple(words[name] for name in (*WORDS, *code.names)), tiling.scratch_bytes)
+    room = words["room"]
+    before = room.offset if isinstance(room, Scratch) else 0
+    names = (*WORDS, *code.names)
+    return BlockLaunch(address, tuple(words[name] for name in names), before + tiling.scratch_bytes)
 
 
 @dataclass(frozen=True)
 class ProductCode:
-    """What tells the code of one kernel from that of another."""
+    """What tells the code of one kernel from that of another.
+
+    A product of turned X has no biases: what is called b gets the sums of its rows, and `biased` tells of others.
+    """
 
     products: Code
-    epilogue: Expression | None
-    operands: int
+    epilogue: Expression | None = None
+    operands: int = 0
+    biased: bool = True
 
     @property
     def description(self) -> str:
         """A text that only equal codes have."""
-        return f"panel product {self.products} {self.operands} {'' if self.epilogue is None else self.epilogue.text()}"
+        follows = "" if self.epilogue is None else self.epilogue.text()
+        return f"panel product {self.products} {self.operands} {self.biased} {follows}"
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -92,7 +107,8 @@ class ProductCode:
     def write(self, lines: Lines) -> None:
         """Write the work of one thread: the outputs of its panels, for all rows."""
         writer = PanelWriter(lines, self.products, self.names, self.addresses)
-        writer.each_panel(_Outputs(writer, self))
+        outputs = _Outputs(writer, self)
+        writer.each_panel(outputs, row_sums=outputs.put_row_sums if self.products.turned else None)
 
 
 class _Outputs:
@@ -111,11 +127,25 @@ class _Outputs:
             row = writer.mul(n, w["M"])
             for place, mask, value in zip(places, masks, values, strict=True):
                 at = writer.add(row, place)
-                y = v.add(value, load(v, FLOAT, w["b"], place, mask))
+                y = v.add(value, load(v, FLOAT, w["b"], place, mask)) if code.biased else value
                 if code.epilogue is not None:
                     operands = {f"s{i}": load(v, FLOAT, w[f"S{i}"], at, mask) for i in range(code.operands)}
                     y = Emission(v, {"y": y, **operands}).write(code.epilogue)
                 store(v, FLOAT, y, w["Y"], at, mask)
+
+    def address(self, panel: str, row: str) -> str:
+        """Return where outputs of a row go."""
+        writer = self.writer
+        at = writer.add(writer.mul(row, writer.w["M"]), writer.mul(panel, writer.floats))
+        return element(writer.lines, writer.w["Y"], at)
+
+    def put_row_sums(self, first: str, total: str, goes_on: str) -> None:
+        """Write, or add to, the sums of rows of X from the first one on."""
+        writer, v, w = self.writer, self.writer.v, self.writer.w
+        mask = lanes_below(v, writer.sub(w["N"], first))
+        before = load(v, FLOAT, w["b"], first, mask)
+        before = v.lines.let(f"select i1 {goes_on}, {v.type} {before}, {v.type} zeroinitializer")
+        store(v, FLOAT, v.add(before, total), w["b"], first, mask)
 
     def end(self, panel: str, first: str, height: str | int) -> None:
         """There is nothing more."""

@@ -54,7 +54,7 @@ def prepare_fused_lstm_unit(
 
 def unit_tiling(N: int, D: int, K: int) -> Tiling:
     """Return how a step of N sequences is cut."""
-    return Tiling(N, Panels(GATES * D, K, VECTORS, GATES), tiled(N, VECTORS, K))
+    return Tiling(N, Panels(GATES * D, K, VECTORS, GATES, tiled(N, VECTORS, K)))
 
 
 def unit_launch(tiling: Tiling, code: UnitCode, forget_bias: float) -> BlockLaunch:
@@ -142,6 +142,13 @@ class _Units:
                 at = writer.add(writer.mul(writer.mul(n, w["D"]), GATES), column)
                 y = v.add(values[j], load(v, FLOAT, w["b"], column, mask))
                 store(v, FLOAT, v.add(y, load(v, FLOAT, w["rows"], at, mask)), w["gates"], at, mask)
+
+    def address(self, panel: str, row: str) -> str:
+        """Return where gates of a row go."""
+        writer = self.writer
+        (gate, unit), D = self.place(panel), writer.w["D"]
+        at = writer.add(writer.mul(writer.add(writer.mul(row, GATES), gate), D), unit)
+        return element(writer.lines, writer.w["gates"], at)
 
     def end(self, panel: str, first: str, height: str | int) -> None:
         """Write C and H."""

@@ -70,7 +70,7 @@ class StackLaunch:
     def _tilings(self, K: int) -> tuple[Tiling, Tiling]:
         """Return how the product of all steps of a layer is cut, of K elements each, and how a step is."""
         rows = self.T * self.B
-        product = Tiling(rows, Panels(GATES * self.H, K, VECTORS), tiled(rows, VECTORS, K))
+        product = Tiling(rows, Panels(GATES * self.H, K, VECTORS, split=tiled(rows, VECTORS, K)))
         return product, unit_tiling(self.B, self.H, self.H)
 
     def _calls(self, operands: Operands) -> Iterator[Call]:
@@ -107,7 +107,7 @@ class StackLaunch:
         for weights, tiling in ((w_in, product), (w_hidden, unit)):
             packed.append(_room(tiling.panels.layout().nbytes // 4))
             yield bound(pack_launch(tiling.panels, (int(weights.shape[1]), 1)), X=weights, Y=packed[-1])
-        code = ProductCode(product.code, None, 0)
+        code = ProductCode(product.code)
         yield bound(product_launch(product, code), X=comes, W=packed[0], b=b_in, Y=rows)
         launch = unit_launch(unit, UnitCode(unit.code, order=ORDER), 0.0)
         states = {name: operands[name].view((B, H), offset=state * B * H) for name in ("hidden", "cell", "cell_last")}

@@ -1,16 +1,22 @@
-"""Weights in panels, P[panel][k][vector][L], and the kernel of Copy that makes them of W (M, K)."""
+"""Weights in panels, and the kernel of Copy that makes them of W (M, K).
+
+    P[panel][k][vector][L]    or, split for tile registers, P[panel][k / 32][piece][vector][16][L][2]
+
+of pieces of bfloat16 (see `codegen.tiles`), where the pair of k is k + 16.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tazza.codegen.block import BlockLaunch, Slot, all_float32
+from tazza.codegen.block import BlockLaunch, Slot, Word, all_float32
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import lane_count, threads_for
-from tazza.codegen.loop import count_loop, lanes_below, share
+from tazza.codegen.loop import count_loop, lanes_below, load, share
 from tazza.codegen.rows import element
-from tazza.codegen.writer import Writer, gather
+from tazza.codegen.tiles import DEPTH, PIECES, TILE_BYTES, paired, pieces
+from tazza.codegen.writer import FLOAT, Writer, gather
 from tazza.device import Context
 from tazza.engines.native.panel_product import SOURCES
 from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
@@ -19,6 +25,8 @@ from tazza.runtime.threads import thread_count
 from tazza.tensor import Opaque, Strided, TensorSpec
 
 ENGINE = "native/panel_product"
+X, Y = Slot("X"), Slot("Y")
+"""What a copy reads and writes."""
 
 
 @dataclass(frozen=True)
@@ -26,23 +34,29 @@ class Panels:
     """What an opaque layout of this engine holds: W (M, K) in panels of so many vectors of rows.
 
     Its rows are `parts` equal parts one behind the other, such as the gates of units; so many panels in a row are the
-    same rows of each. What a part lacks to whole panels is 0.
+    same rows of each. What a part lacks to whole panels is 0. `split`: in pieces of bfloat16, of K that are whole steps
+    of 32.
     """
 
     M: int
     K: int
     vectors: int
     parts: int = 1
+    split: bool = False
 
     @property
     def count(self) -> int:
         """How many panels there are."""
         return -(-(self.M // self.parts) // (self.vectors * lane_count())) * self.parts
 
+    @property
+    def nbytes(self) -> int:
+        """What all panels take."""
+        return (2 * PIECES if self.split else 4) * self.count * self.K * self.vectors * lane_count()
+
     def layout(self) -> Opaque:
         """Return the layout; blobs are never kept in it."""
-        nbytes = 4 * self.count * self.K * self.vectors * lane_count()
-        return Opaque(ENGINE, self, nbytes, derived=True)
+        return Opaque(ENGINE, self, self.nbytes, derived=True)
 
 
 @launcher(COPY, engine=ENGINE)
@@ -60,37 +74,80 @@ def prepare_panels(
     return LaidOut(pack_launch(form, W.layout.steps(W.shape)), {"Y": form.layout()})
 
 
-def pack_launch(form: Panels, steps: Sequence[int]) -> BlockLaunch:
-    """Return the launch that writes Y, the panels, of X (M, K), by its steps from row to row and column to column."""
+def pack_launch(form: Panels, steps: Sequence[int], source: Word = X, target: Word = Y) -> BlockLaunch:
+    """Return the launch that writes panels of X (M, K), by its steps from row to row and column to column."""
     threads = threads_for(thread_count(), form.M * form.K, 2, 8)
-    words = (threads, Slot("X"), Slot("Y"), form.M, form.K, form.vectors, form.parts, *steps)
-    return BlockLaunch(SOURCES.compiled("panels", write_panels), words)
+    words = (threads, source, target, form.M, form.K, form.vectors, form.parts, *steps)
+    code = PackingCode(form.split, steps[0] == 1)
+    return BlockLaunch(SOURCES.compiled(code.description, code.write), words)
 
 
 WORDS = ("threads", "W", "P", "M", "K", "vectors", "parts", "row", "column")
 
 
-def write_panels(lines: Lines) -> None:
-    """Write the work of one thread: some vectors of panels, for all columns k."""
-    writer = Writer(lines, WORDS, ("W", "P"))
-    v, w = writer.v, writer.w
-    part = writer.div(w["M"], w["parts"])
-    floats = writer.mul(w["vectors"], v.count)
-    panels = writer.mul(writer.pieces(part, floats), w["parts"])
-    first, last = share(lines, writer.mul(panels, w["vectors"]))
+@dataclass(frozen=True)
+class PackingCode:
+    """What tells the code of one kernel from that of another; `dense`: rows lie side by side."""
 
-    def one(i: str) -> None:
-        panel, vector = writer.div(i, w["vectors"]), writer.rem(i, w["vectors"])
-        within = writer.add(writer.mul(writer.div(panel, w["parts"]), floats), writer.mul(vector, v.count))
-        m = writer.add(writer.mul(writer.rem(panel, w["parts"]), part), within)
-        mask = lanes_below(v, writer.sub(part, within))
-        source = element(lines, w["W"], writer.mul(m, w["row"]))
+    split: bool
+    dense: bool
+
+    @property
+    def description(self) -> str:
+        """A text that only equal codes have."""
+        return f"panels {self.split} {self.dense}"
+
+    def write(self, lines: Lines) -> None:
+        """Write the work of one thread: some vectors of panels, for all columns k."""
+        writer = Writer(lines, WORDS, ("W", "P"))
+        v, w = writer.v, writer.w
+        part = writer.div(w["M"], w["parts"])
+        floats = writer.mul(w["vectors"], v.count)
+        panels = writer.mul(writer.pieces(part, floats), w["parts"])
+        first, last = share(lines, writer.mul(panels, w["vectors"]))
+
+        def one(i: str) -> None:
+            panel, vector = writer.div(i, w["vectors"]), writer.rem(i, w["vectors"])
+            within = writer.add(writer.mul(writer.div(panel, w["parts"]), floats), writer.mul(vector, v.count))
+            m = writer.add(writer.mul(writer.rem(panel, w["parts"]), part), within)
+            mask = lanes_below(v, writer.sub(part, within))
+            source = element(lines, w["W"], writer.mul(m, w["row"]))
+
+            def column(k: str) -> str:
+                start = element(lines, source, writer.mul(k, w["column"]))
+                return load(v, FLOAT, start, "0", mask) if self.dense else gather(v, start, w["row"], mask)
+
+            (self._split if self.split else self._plain)(writer, panel, vector, column)
+
+        count_loop(lines, first, last, one)
+
+    @staticmethod
+    def _plain(writer: Writer, panel: str, vector: str, column: Callable[[str], str]) -> None:
+        w = writer.w
         start = writer.add(writer.mul(writer.mul(panel, w["K"]), w["vectors"]), vector)
 
-        def column(k: str) -> None:
-            value = gather(v, element(lines, source, writer.mul(k, w["column"])), w["row"], mask)
-            writer.put(value, w["P"], writer.mul(writer.add(start, writer.mul(k, w["vectors"])), v.count))
+        def put(k: str) -> None:
+            place = writer.mul(writer.add(start, writer.mul(k, w["vectors"])), writer.v.count)
+            writer.put(column(k), w["P"], place)
 
-        count_loop(lines, "0", w["K"], column)
+        count_loop(writer.lines, "0", w["K"], put)
 
-    count_loop(lines, first, last, one)
+    @staticmethod
+    def _split(writer: Writer, panel: str, vector: str, column: Callable[[str], str]) -> None:
+        v, w, lines = writer.v, writer.w, writer.lines
+        steps = writer.div(w["K"], DEPTH)
+        tiles = writer.mul(w["vectors"], PIECES)
+        start = writer.mul(writer.mul(panel, steps), tiles)
+
+        def put(pair: str) -> None:
+            step, within = writer.div(pair, DEPTH // 2), writer.rem(pair, DEPTH // 2)
+            k = writer.add(writer.mul(step, DEPTH), within)
+            both = [pieces(v, column(writer.add(k, half * DEPTH // 2))) for half in range(2)]
+            for piece, (low, high) in enumerate(zip(*both, strict=True)):
+                tile = writer.add(writer.mul(w["vectors"], piece), vector)
+                tile = writer.add(writer.add(start, writer.mul(step, tiles)), tile)
+                place = writer.add(writer.mul(tile, TILE_BYTES), writer.mul(within, TILE_BYTES // (DEPTH // 2)))
+                there = element(lines, w["P"], place, "i8")
+                lines.do(f"store {v.integer} {paired(v, low, high)}, ptr {there}, align 4")
+
+        count_loop(lines, "0", writer.div(w["K"], 2), put)

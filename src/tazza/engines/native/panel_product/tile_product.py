@@ -1,28 +1,40 @@
 """Products in panels by tile registers, where the processor has them: float32 numbers in three pieces of bfloat16.
 
 Each product of two pieces is exact in float32, and sums of 32 of them are rounded apart, so that the result is as near
-as that of sums in float32, at twice their rate. Panels are the same, and split while the first tile is multiplied: what
-is read from behind the cache of a core is as little as before. Rows of a block are split first, by each thread for
-itself:
+as that of sums in float32, at three times their rate. Panels hold pieces; rows are split by each thread for itself, a
+block of them for a chunk of all k at a time, as many as stay in the cache of a core:
 
-    A[rows / 16][k / 32][piece][16][32]    B[k / 32][piece][vector][16][L][2]
+    A[rows / 16][k / 32][piece][16][32]
 
-The pair of k is k + 16. Where a block is one tile, B is only of the 32 k that are multiplied and of the next.
+Sums of a tile of 32 rows and a panel stay in registers for a chunk. Where there are several, those of a whole block
+wait for the next one in memory. Chunks are summed up apart, which keeps sums small that are rounded often.
 
 Sums that are not finite are computed anew in float32.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from tazza.codegen.loop import carry_loop, count_loop, load, load_one
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one, share
 from tazza.codegen.rows import element
-from tazza.codegen.tiles import DEPTH, PIECES, PRODUCTS, ROWS, TILE_BYTES, Tiles, is_special, paired, pieces
+from tazza.codegen.tiles import (
+    DEPTH,
+    PIECES,
+    PRODUCTS,
+    ROW_BYTES,
+    ROWS,
+    TILE_BYTES,
+    Tiles,
+    halves,
+    is_special,
+    paired,
+    pieces,
+    transposed,
+)
 from tazza.codegen.writer import FLOAT, Writer
 from tazza.runtime.tile_registers import tile_registers
 
@@ -32,18 +44,14 @@ TALL = 2 * ROWS
 """Rows that are computed together: their sums fill half of the registers, what is multiplied the other half."""
 A, B = 2 * VECTORS, 2 * VECTORS + 2
 """Registers of what is multiplied, behind those of the sums."""
-STEP_BYTES, SPLIT_BYTES = PIECES * TILE_BYTES, PIECES * VECTORS * TILE_BYTES
+STEP_BYTES, PANEL_STEP_BYTES = PIECES * TILE_BYTES, PIECES * VECTORS * TILE_BYTES
 """Pieces of 32 numbers of 16 rows, and of a panel."""
-PANEL_STEP_BYTES = 4 * DEPTH * VECTORS * ROWS
-"""A panel, of 32 k."""
-SPLIT_TOGETHER = -(-DEPTH // 2 * VECTORS // len(PRODUCTS))
-"""Pairs of vectors that are split behind each two pieces, so that all are behind the last."""
-LINE_BYTES = 64
-SUMS_BYTES = 4 * TALL * VECTORS * ROWS
-RATE = 1.4
-"""How much faster than by vectors of float32, at the least."""
-LEAST_ROWS, LEAST_SHARE = 48, 0.78
-"""Of fewer rows, a panel is split for too few products, and registers that are less full compute too much."""
+WIDTH = VECTORS * ROW_BYTES
+SUMS_BYTES = TALL * WIDTH
+ASKED = 2
+"""Rows that are asked for with 32 k."""
+LEAST_ROWS, LEAST_SHARE = 24, 0.78
+"""Fewer rows are multiplied in half a tile, and registers that are less full compute too much."""
 
 
 def tiled(rows: int, vectors: int, K: int) -> bool:
@@ -53,12 +61,6 @@ def tiled(rows: int, vectors: int, K: int) -> bool:
     return worth and vectors == VECTORS and K % DEPTH == 0 and tile_registers()
 
 
-def room_bytes(rows: int, K: int) -> int:
-    """Return what a thread needs for the sums of a tile, and the pieces of a panel and of so many rows."""
-    tiles, steps = -(-rows // TALL), K // DEPTH
-    return SUMS_BYTES + (2 if tiles == 1 else steps) * SPLIT_BYTES + tiles * 2 * steps * STEP_BYTES
-
-
 class Sums(Protocol):
     """What becomes of sums."""
 
@@ -66,168 +68,284 @@ class Sums(Protocol):
         """Take the sums of some rows, of each a vector for each of the panel."""
         ...
 
+    def address(self, panel: str, row: str) -> str:
+        """Return where the sums of a row go, which is asked for early."""
+        ...
+
     def end(self, panel: str, first: str, height: str | int) -> None:
         """Go on with so many rows: those panels are done that hold the same rows of all parts, `panel` is the first."""
         ...
 
 
+RowSums = Callable[[str, str, str], None]
+"""Takes sums of 16 rows over some k: the first row, a vector, and whether there were others before."""
+
+
 @dataclass(frozen=True)
-class _Rows:
-    """Rows of a tile: the first, the one behind the last, where their pieces lie, and how many registers they fill."""
+class _Part:
+    """What is computed at a time: rows of a block, steps of 32 k of a chunk, 1 if that is the first, or the last."""
+
+    begin: str
+    behind: str
+    first: str
+    last: str
+    begins: str
+    ends: str
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """Some rows: the first, the one behind the last, how many registers they fill, where pieces and sums lie."""
 
     first: str
     behind: str
-    pieces: str
     heights: int
+    pieces: str
+    sums: str
 
 
 class TileProduct:
-    """Writes the products of one kernel, whose words say where the room of all threads lies."""
+    """Writes the products of one kernel, whose words say where the room of all threads lies.
 
-    def __init__(self, writer: Writer, asked: int) -> None:
-        """Find the room of this thread; `asked` lines of the next panel are asked for with 32 k."""
-        self.writer, self.asked = writer, asked
+    `turned`: X lies with its rows as columns, (K, N).
+    """
+
+    def __init__(self, writer: Writer, *, turned: bool = False) -> None:
+        """Find the room of this thread."""
+        self.writer, self.turned = writer, turned
         self.tiles = Tiles(writer.lines)
         lines, w = writer.lines, writer.w
         self.room = element(lines, w["room"], writer.mul("%who", w["room_bytes"]), "i8")
         self.steps = writer.div(w["K"], DEPTH)
-        self.row_bytes = writer.mul(self.steps, STEP_BYTES)
-        self.B = self._at(self.room, SUMS_BYTES)
-        one = lines.let(f"icmp eq i64 {w['tiles']}, 1")
-        self.slots = lines.let(f"select i1 {one}, i64 2, i64 {self.steps}")
-        self.A = self._at(self.B, writer.mul(self.slots, SPLIT_BYTES))
+        self.row_bytes = writer.mul(writer.pieces(self.steps, w["chunks"]), STEP_BYTES)
+        self.A = self._at(self.room, w["sums_bytes"])
+        self.kept = self._one_if(lines.let(f"icmp sgt i64 {w['chunks']}, 1"))
 
     def _at(self, pointer: str, offset: str | int) -> str:
         return element(self.writer.lines, pointer, str(offset), "i8")
 
-    def _slot(self, step: str) -> str:
-        return self._at(self.B, self.writer.mul(self.writer.rem(step, self.slots), SPLIT_BYTES))
+    def _one_if(self, condition: str) -> str:
+        return self.writer.lines.let(f"zext i1 {condition} to i64")
 
-    def split(self, begin: str, behind: str) -> None:
-        """Write the pieces of the rows of a block into the room."""
+    def each_panel(self, target: Sums, turn: str, row_sums: RowSums | None = None) -> None:
+        """Write the work of one thread: see `PanelWriter.each_panel`.
+
+        Args:
+            target: what becomes of the sums.
+            turn: a number; where it is odd, it begins at the last panel.
+            row_sums: what becomes of the sums of rows of X, where it is turned.
+        """
+        writer, w, lines = self.writer, self.writer.w, self.writer.lines
+        groups = writer.div(w["panels"], w["parts"])
+        by_rows = lines.let(f"icmp ne i64 {w['by_rows']}, 0")
+        own = [
+            lines.let(f"select i1 {by_rows}, i64 {rows}, i64 {panels}")
+            for rows, panels in zip(
+                (*share(lines, w["blocks"]), "0", groups), ("0", w["blocks"], *share(lines, groups)), strict=True
+            )
+        ]
+        first, last = own[2:]
+        tall = writer.pieces(w["N"], TALL)
+        self.tiles.begin(w["shape"])
+
+        def chunk(number: str, block: str) -> None:
+            rows = [
+                writer.least(writer.mul(writer.div(writer.mul(tall, b), w["blocks"]), TALL), w["N"])
+                for b in (block, writer.add(block, 1))
+            ]
+            steps = [writer.div(writer.mul(self.steps, c), w["chunks"]) for c in (number, writer.add(number, 1))]
+            begins = self._one_if(lines.let(f"icmp eq i64 {number}, 0"))
+            ends = self._one_if(lines.let(f"icmp eq i64 {writer.add(number, 1)}, {w['chunks']}"))
+            part = _Part(rows[0], rows[1], steps[0], steps[1], begins, ends)
+            (self._split_turned(part, row_sums) if self.turned else self._split(part))
+            back = lines.let(f"trunc i64 {writer.add(writer.add(block, number), turn)} to i1")
+            end = writer.sub(last, 1)
+
+            def group(i: str) -> None:
+                turned = lines.let(f"select i1 {back}, i64 {writer.sub(writer.add(first, end), i)}, i64 {i}")
+                self._group(turned, writer.sub(turned, first), part, target)
+
+            count_loop(lines, first, last, group)
+
+        count_loop(
+            lines, own[0], own[1], lambda block: count_loop(lines, "0", w["chunks"], partial(chunk, block=block))
+        )
+        self.tiles.end()
+
+    # -- rows ----------------------------------------------------------------------------------------------------------
+
+    def _put_pieces(self, low: str, high: str, there: str) -> None:
+        """Write the pieces of two vectors of a row, k apart by 16, into the first tile of those of a step."""
+        v, lines = self.writer.v, self.writer.lines
+        for piece, both in enumerate(zip(pieces(v, low), pieces(v, high), strict=True)):
+            lines.do(f"store {v.integer} {paired(v, *both)}, ptr {self._at(there, piece * TILE_BYTES)}, align 4")
+
+    def _split(self, part: _Part) -> None:
+        """Write the pieces of some rows into the room, tile by tile; the last row again where they fill none."""
         writer, w, lines, v = self.writer, self.writer.w, self.writer.lines, self.writer.v
 
-        def row(n: str) -> None:
-            within = writer.sub(n, begin)
-            X = element(lines, w["X"], writer.mul(n, w["K"]))
-            start = writer.mul(writer.div(within, ROWS), self.row_bytes)
-            start = writer.add(start, writer.mul(writer.rem(within, ROWS), LINE_BYTES))
+        def some(group: str) -> None:
+            first = writer.add(part.begin, writer.mul(group, ROWS))
+            start = self._at(self.A, writer.mul(group, self.row_bytes))
 
             def step(s: str) -> None:
-                there = self._at(self._at(self.A, start), writer.mul(s, STEP_BYTES))
-                k = writer.mul(s, DEPTH)
-                both = [pieces(v, load(v, FLOAT, X, writer.add(k, half * v.count), None)) for half in range(2)]
-                for piece, (low, high) in enumerate(zip(*both, strict=True)):
-                    place = self._at(there, piece * TILE_BYTES)
-                    lines.do(f"store {v.integer} {paired(v, low, high)}, ptr {place}, align 4")
+                there = self._at(start, writer.mul(writer.sub(s, part.first), STEP_BYTES))
 
-            count_loop(lines, "0", self.steps, step)
+                def row(r: str) -> None:
+                    n = writer.least(writer.add(first, r), writer.sub(part.behind, 1))
+                    k = writer.add(writer.mul(n, w["K"]), writer.mul(s, DEPTH))
+                    low, high = (load(v, FLOAT, w["X"], writer.add(k, half * v.count), None) for half in range(2))
+                    self._put_pieces(low, high, self._at(there, writer.mul(r, ROW_BYTES)))
 
-        count_loop(lines, begin, behind, row)
+                count_loop(lines, "0", str(ROWS), row)
 
-    def group(self, groups: tuple[str, str], block: tuple[str, str], target: Sums) -> None:
-        """Write the tiles of a block for all panels of a group; the second group is asked for meanwhile."""
-        writer, lines = self.writer, self.writer.lines
-        count = writer.pieces(writer.sub(block[1], block[0]), ROWS)
-        pairs = writer.div(count, 2)
-        panel_bytes = writer.mul(self.steps, PANEL_STEP_BYTES)
-        lead = writer.mul(writer.sub(groups[1], groups[0]), panel_bytes)
+            count_loop(lines, part.first, part.last, step)
 
-        def part(number: str) -> None:
-            panel = writer.add(groups[0], number)
-            P = self._at(writer.w["P"], writer.mul(panel, panel_bytes))
+        count_loop(lines, "0", writer.pieces(writer.sub(part.behind, part.begin), ROWS), some)
 
-            def tile(i: str, *, heights: int, split: bool) -> None:
-                first = writer.add(block[0], writer.mul(i, TALL))
-                behind = writer.least(writer.add(first, heights * ROWS), block[1])
-                rows = _Rows(first, behind, self._at(self.A, writer.mul(writer.mul(i, self.row_bytes), 2)), heights)
-                ahead = self._at(P, writer.add(lead, writer.mul(i, LINE_BYTES * self.asked)))
-                self._sum(rows, ahead, P if split else None)
-                self._put(P, rows, partial(target.put, panel))
-
-            some = writer.least(pairs, "1")
-            count_loop(lines, "0", some, partial(tile, heights=2, split=True))
-            count_loop(lines, "0", writer.sub("1", some), partial(tile, heights=1, split=True))
-            count_loop(lines, "1", pairs, partial(tile, heights=2, split=False))
-            count_loop(lines, writer.most(pairs, "1"), writer.sub(count, pairs), partial(tile, heights=1, split=False))
-
-        count_loop(lines, "0", writer.w["parts"], part)
-        target.end(groups[0], block[0], writer.sub(block[1], block[0]))
-
-    def _sum(self, rows: _Rows, ahead: str, P: str | None) -> None:
-        """Write the sums of one tile into the room; a panel P is split meanwhile, each 32 k before they are needed."""
-        writer, tiles = self.writer, self.tiles
-        sums = [(r, j, VECTORS * r + j) for r in range(rows.heights) for j in range(VECTORS)]
-        for _, _, register in sums:
-            tiles.zero(register)
-        if P is not None:
-            list(self._splitting(P, "0"))
+    def _split_turned(self, part: _Part, row_sums: RowSums | None) -> None:
+        """Write the same of rows that lie as columns, 16 at a time: those are read that lie side by side."""
+        writer, w, lines, v = self.writer, self.writer.w, self.writer.lines, self.writer.v
 
         def step(s: str) -> None:
-            a = self._at(rows.pieces, writer.mul(s, STEP_BYTES))
-            there = self._at(ahead, writer.mul(s, PANEL_STEP_BYTES))
-            for line in range(self.asked):
-                writer.lines.prefetch(there, LINE_BYTES * line)
-            following = writer.least(writer.add(s, 1), writer.sub(self.steps, 1))
-            meanwhile = iter(()) if P is None else self._splitting(P, following)
-            starts = (a, self._at(a, self.row_bytes))[: rows.heights]
-            for _ in self._multiplied(sums, starts, self._slot(s)):
-                list(itertools.islice(meanwhile, SPLIT_TOGETHER))
+            def some(group: str) -> None:
+                first = writer.add(part.begin, writer.mul(group, ROWS))
+                mask = lanes_below(v, writer.sub(part.behind, first))
+                X = element(lines, w["X"], first)
+                total, both = v.constant(0.0), list[list[str]]()
+                for half in range(2):
+                    k = writer.add(writer.mul(s, DEPTH), half * v.count)
+                    columns = [load(v, FLOAT, X, writer.mul(writer.add(k, i), w["N"]), mask) for i in range(v.count)]
+                    for column in columns:
+                        total = v.add(total, column)
+                    both.append(transposed(v, columns))
+                place = writer.mul(writer.sub(s, part.first), STEP_BYTES)
+                there = self._at(self.A, writer.add(writer.mul(group, self.row_bytes), place))
+                for r, (low, high) in enumerate(zip(*both, strict=True)):
+                    self._put_pieces(low, high, self._at(there, r * ROW_BYTES))
+                if row_sums is not None:
+                    row_sums(first, total, lines.let(f"icmp sgt i64 {s}, 0"))
 
-        count_loop(writer.lines, "0", self.steps, step)
-        width = VECTORS * LINE_BYTES
+            count_loop(lines, "0", writer.pieces(writer.sub(part.behind, part.begin), ROWS), some)
+
+        count_loop(lines, part.first, part.last, step)
+
+    # -- products ------------------------------------------------------------------------------------------------------
+
+    def _group(self, group: str, number: str, part: _Part, target: Sums) -> None:
+        """Write the tiles of a block for all panels of a group, which is that one of the thread's."""
+        writer, w, lines = self.writer, self.writer.w, self.writer.lines
+        count = writer.pieces(writer.sub(part.behind, part.begin), ROWS)
+        pairs = writer.div(count, 2)
+        first = writer.mul(group, w["parts"])
+
+        def each(i: str) -> None:
+            panel = writer.add(first, i)
+            kept = writer.mul(writer.add(writer.mul(number, w["parts"]), i), w["tiles"])
+            P = self._at(w["P"], writer.mul(writer.mul(panel, self.steps), PANEL_STEP_BYTES))
+
+            def tile(t: str, *, heights: int) -> None:
+                begin = writer.add(part.begin, writer.mul(t, TALL))
+                behind = writer.least(writer.add(begin, heights * ROWS), part.behind)
+                found = self._at(self.A, writer.mul(writer.mul(t, self.row_bytes), 2))
+                place = writer.mul(writer.add(writer.add(kept, t), 1), self.kept)
+                sums = self._at(self.room, writer.mul(place, SUMS_BYTES))
+                self._tile(_Tile(begin, behind, heights, found, sums), part, P, (panel, target))
+
+            count_loop(lines, "0", pairs, partial(tile, heights=2))
+            count_loop(lines, pairs, writer.sub(count, pairs), partial(tile, heights=1))
+
+        count_loop(lines, "0", w["parts"], each)
+        height = writer.sub(part.behind, part.begin)
+        count_loop(lines, "0", part.ends, lambda _: target.end(first, part.begin, height))
+
+    def _tile(self, tile: _Tile, part: _Part, P: str, goes: tuple[str, Sums]) -> None:
+        """Write what a chunk adds to the sums of one tile; behind the last chunk they are given away.
+
+        Each row goes to a place that is far from the one before, and asked for meanwhile.
+        """
+        writer, tiles, lines, (panel, target) = self.writer, self.tiles, self.writer.lines, goes
+        sums = [(r, j, VECTORS * r + j) for r in range(tile.heights) for j in range(VECTORS)]
+        asks = lines.let(f"trunc i64 {part.ends} to i1")
+        for _, _, register in sums:
+            tiles.zero(register)
+
+        def step(s: str) -> None:
+            number = writer.sub(s, part.first)
+            a = self._at(tile.pieces, writer.mul(number, STEP_BYTES))
+            for i in range(ASKED):
+                row = writer.add(tile.first, writer.add(writer.mul(number, ASKED), i))
+                there = target.address(panel, writer.least(row, writer.sub(tile.behind, 1)))
+                there = lines.let(f"select i1 {asks}, ptr {there}, ptr {a}")
+                for j in range(VECTORS):
+                    lines.prefetch(there, j * ROW_BYTES, write=True)
+            self._multiply(sums, (a, self._at(a, self.row_bytes)), self._at(P, writer.mul(s, PANEL_STEP_BYTES)))
+
+        count_loop(lines, part.first, part.last, step)
+        first = lines.let(f"trunc i64 {part.begins} to i1")
+        there = lines.let(f"select i1 {first}, ptr {tile.sums}, ptr {self.room}")
         for r, j, register in sums:
-            tiles.store(register, self._at(self.room, r * ROWS * width + j * LINE_BYTES), width)
+            tiles.store(register, self._at(there, r * ROWS * WIDTH + j * ROW_BYTES), WIDTH)
+        count_loop(lines, part.begins, "1", lambda _: self._add(tile))
+        count_loop(lines, "0", part.ends, lambda _: self._put(P, tile, partial(target.put, panel)))
 
-    def _splitting(self, P: str, step: str) -> Iterator[None]:
-        """Write the pieces of 32 k of a panel, and stop behind each two vectors."""
-        writer, v, lines = self.writer, self.writer.v, self.writer.lines
-        source = self._at(P, writer.mul(step, PANEL_STEP_BYTES))
-        target = self._slot(step)
-        for pair, j in itertools.product(range(DEPTH // 2), range(VECTORS)):
-            places = [((pair + half * DEPTH // 2) * VECTORS + j) * v.count for half in range(2)]
-            both = [pieces(v, load(v, FLOAT, source, str(place), None)) for place in places]
-            for piece, (low, high) in enumerate(zip(*both, strict=True)):
-                place = self._at(target, (VECTORS * piece + j) * TILE_BYTES + pair * LINE_BYTES)
-                lines.do(f"store {v.integer} {paired(v, low, high)}, ptr {place}, align 4")
-            yield
+    def _add(self, tile: _Tile) -> None:
+        """Add the sums of a chunk to those that wait."""
+        v = self.writer.v
 
-    def _multiplied(self, sums: Sequence[tuple[int, int, int]], rows: Sequence[str], panel: str) -> Iterator[None]:
-        """Write the products of 32 k, and stop behind each two pieces."""
+        def vector(i: str) -> None:
+            at = self.writer.mul(i, v.count)
+            before, more = (load(v, FLOAT, pointer, at, None) for pointer in (tile.sums, self.room))
+            self.writer.put(v.add(before, more), tile.sums, at)
+
+        count_loop(self.writer.lines, "0", str(tile.heights * ROWS * VECTORS), vector)
+
+    def _multiply(self, sums: Sequence[tuple[int, int, int]], rows: Sequence[str], panel: str) -> None:
+        """Write the products of 32 k."""
         tiles, seen = self.tiles, (-1, -1)
         for one, other in PRODUCTS:
             if one != seen[0]:
-                for r, start in enumerate(rows):
-                    tiles.load(A + r, self._at(start, one * TILE_BYTES))
+                for r in sorted({r for r, _, _ in sums}):
+                    tiles.load(A + r, self._at(rows[r], one * TILE_BYTES))
             if other != seen[1]:
                 for j in range(VECTORS):
                     tiles.load(B + j, self._at(panel, (VECTORS * other + j) * TILE_BYTES))
             seen = one, other
             for r, j, register in sums:
                 tiles.multiply(register, A + r, B + j)
-            yield
 
-    def _put(self, P: str, rows: _Rows, put: Callable[[Sequence[str], Sequence[Sequence[str]]], None]) -> None:
+    def _put(self, P: str, tile: _Tile, put: Callable[[Sequence[str], Sequence[Sequence[str]]], None]) -> None:
         """Give the sums of a tile away, row by row."""
         writer, v = self.writer, self.writer.v
 
         def row(n: str) -> None:
-            at = writer.mul(writer.sub(n, rows.first), VECTORS * v.count)
+            at = writer.mul(writer.sub(n, tile.first), VECTORS * v.count)
             found: list[str] = []
             for j in range(VECTORS):
-                value = load(v, FLOAT, self.room, writer.add(at, j * v.count), None)
+                value = load(v, FLOAT, tile.sums, writer.add(at, j * v.count), None)
                 found.append(v.rarely(is_special(v, value), value, partial(self._anew, P, n, j)))
             put([n], [found])
 
-        count_loop(writer.lines, rows.first, rows.behind, row)
+        count_loop(writer.lines, tile.first, tile.behind, row)
 
     def _anew(self, P: str, n: str, vector: int) -> str:
         """Return the sums of one row and one vector, in float32."""
         writer, v, lines, w = self.writer, self.writer.v, self.writer.lines, self.writer.w
-        X = element(lines, w["X"], writer.mul(n, w["K"]))
+        first, further = (n, w["N"]) if self.turned else (writer.mul(n, w["K"]), "1")
+        X = element(lines, w["X"], first)
 
-        def add(k: str, sums: Sequence[str]) -> Sequence[str]:
-            W = load(v, FLOAT, P, writer.add(writer.mul(k, VECTORS * v.count), vector * v.count), None)
-            return [v.fma(load_one(v, FLOAT, element(lines, X, k)), W, sums[0])]
+        def add(pair: str, sums: Sequence[str]) -> Sequence[str]:
+            step, within = writer.div(pair, ROWS), writer.rem(pair, ROWS)
+            there = writer.add(writer.mul(step, PANEL_STEP_BYTES), writer.mul(within, ROW_BYTES))
+            found: list[tuple[str, str]] = []
+            for piece in range(PIECES):
+                place = self._at(P, writer.add(there, (VECTORS * piece + vector) * TILE_BYTES))
+                found.append(halves(v, lines.let(f"load {v.integer}, ptr {place}, align 4")))
+            total = sums[0]
+            for half, (first, second, third) in enumerate(zip(*found, strict=True)):
+                k = writer.add(writer.add(writer.mul(step, DEPTH), within), half * ROWS)
+                x = load_one(v, FLOAT, element(lines, X, writer.mul(k, further)))
+                total = v.fma(x, v.add(v.add(first, second), third), total)
+            return [total]
 
-        return carry_loop(v, "0", w["K"], [v.constant(0.0)], add)[0]
+        return carry_loop(v, "0", writer.div(w["K"], 2), [v.constant(0.0)], add)[0]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow, lies_here
 from tazza.engines.onednn.epilogue import overwritten_operand, post_ops, translate_epilogue
-from tazza.engines.onednn.estimate import product_ns
+from tazza.engines.onednn.estimate import product_gradient_ns, product_ns
 from tazza.engines.onednn.launch import Constant, Operand, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.narrow import narrowed
@@ -157,7 +157,7 @@ def fused_fc(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     return LaidOut(PrimitiveLaunch(found, ARGUMENTS | operands), layouts)
 
 
-@onednn(FC_GRADIENT, empty="zero")
+@onednn(FC_GRADIENT, empty="zero", estimate_ns=product_gradient_ns)
 def fc_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Compute dW and db by one primitive, dX by another; dX lies like X."""
     X, W, dW = specs["X"], specs["W"], specs["dW"]
