@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tazza.errors import NetError
 from tazza.operator import Array, Effects, Operator, OpView, Role, arg, as_many, blob, each, host_kernel, schema
 from tazza.ops.distributed.collective import ON_WORLD
 from tazza.ops.distributed.common_world import NO_GRADIENT, WorldKernel
 from tazza.ops.distributed.communicator import WORLD, CommonWorld, Errand
-from tazza.ops.distributed.piece import Bundle, Form, Sums, brought_by
+from tazza.ops.distributed.piece import Bundle, Sums
 from tazza.runtime.patience import Patience
 from tazza.tensor import Blob, DataType, Tensor
 from tazza.tensor.blob import blob_type
@@ -100,33 +99,33 @@ class BeginAllreduce(WorldKernel):
 
     def __init__(self, operator: Operator) -> None:
         super().__init__(operator)
-        self._piece: NDArray[np.float32] = np.empty(0, np.float32)
-        self._form: Form | None = None
+        self._bundle: Bundle | None = None
         self._what = ""
         self._errand: Errand[Sums] | None = None
 
     def run(self, op: OpView, comm_world: Blob, X: tuple[Blob, ...], exchange: Blob) -> None:
         own = self.world = comm_world.get(CommonWorld)
-        brought, form = brought_by([one.get(Tensor) for one in X], self._form)
-        if form is not self._form:
-            self._form, self._what = form, f"{op.type} of {[list(spec.shape) for spec in form.specs]}"
-        what = self._what
-        patience, sent = Patience(self.patience.what), SENT[op.sent_as]
-        bundle = Bundle(brought, form, self._room(form.size), sent)
+        bundle = self._bundle_of(op, [one.get(Tensor) for one in X])
+        bundle.fill()
+        what, patience = self._what, Patience(self.patience.what)
 
         def work() -> Sums:
             with patience.span():
                 return bundle.sum(own, what, patience)
 
-        self._errand = own.start(what, form.size * 4, work)
+        self._errand = own.start(what, bundle.form.size * 4, work)
         exchange.set(Exchange(self._errand, own))
 
-    def _room(self, count: int) -> NDArray[np.float32]:
-        """Return memory for a piece; not that of an exchange that is under way, since its wait was given up."""
+    def _bundle_of(self, op: OpView, tensors: Sequence[Tensor]) -> Bundle:
+        """Return what brings these; not what is under way, since its wait was given up."""
+        last = self._bundle
         busy = self._errand is not None and not self._errand.ended
-        if busy or self._piece.size != count:
-            self._piece = np.empty(count, np.float32)
-        return self._piece
+        if last is not None and not busy and last.brings(tensors):
+            return last
+        self._bundle = made = Bundle(tensors, SENT[op.sent_as], last)
+        if last is None or last.form is not made.form:
+            self._what = f"{op.type} of {[list(spec.shape) for spec in made.form.specs]}"
+        return made
 
 
 END_ALLREDUCE = schema(

@@ -25,7 +25,7 @@ from tazza.tensor.layout import words_of
 
 LARGE_BYTES = 2**18
 """Tensors from here on are worth a message of their own."""
-STRETCH = 2**14
+STRETCH = 2**16
 """Elements that are read and written twice while they are in the cache."""
 
 
@@ -35,32 +35,27 @@ class Part:
 
     flat: NDArray[np.float32]
     spec: TensorSpec
+    copied: bool = False
 
     @staticmethod
-    def of(tensor: Tensor, before: TensorSpec | None = None) -> Part:
-        """Return the memory of a tensor itself; a copy in rows where it is on a device or holds more than elements.
-
-        `before`: the spec of a part that it was before.
-        """
+    def of(tensor: Tensor) -> Part:
+        """Return the memory of a tensor itself; a copy in rows where it is on a device or holds more than elements."""
         spec = tensor.spec
-        if spec is before or (spec.place.is_host and _words(spec) is not None):
+        if spec.place.is_host and _words(spec) is not None:
             return Part(tensor.span, spec)
-        return Part.rows_of(np.ascontiguousarray(tensor.plain()))
+        return Part.rows_of(tensor.plain())
 
     @staticmethod
     def rows_of(array: Array) -> Part:
-        """Return the part that an array is whose elements lie in rows."""
-        return Part(array.reshape(-1), TensorSpec(array.shape, DataType.FLOAT))
+        """Return a copy of an array's elements, in rows."""
+        flat = np.array(array, order="C").reshape(-1)
+        return Part(flat, TensorSpec(array.shape, DataType.FLOAT), copied=True)
 
     def plain(self) -> Array:
         """Return the elements as an array of their shape."""
         if self.spec.layout == ROW_MAJOR:
             return self.flat.reshape(self.spec.shape)
         return Tensor.over(Storage(allocation=Allocation.adopt(self.flat)), 0, self.spec).plain()
-
-    def in_rows(self) -> Part:
-        """Return the same elements in rows."""
-        return Part.rows_of(np.ascontiguousarray(self.plain()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +70,7 @@ class Sums:
         factor = np.float32(scale)
         with np.errstate(all="ignore"):
             for tensor, part in zip(tensors, self.parts, strict=True):
-                if not tensor.spec.place.is_host or tensor.spec != part.spec:
+                if tensor.spec is not part.spec and tensor.spec != part.spec:
                     total = tensor.plain() + part.plain() if self.swapped else part.plain()
                     tensor.assign(total * factor)
                     continue
@@ -138,51 +133,56 @@ def _words(spec: TensorSpec) -> str | None:
     return words_of(spec.layout, spec.shape, spec.dtype.itemsize)
 
 
-def brought_by(tensors: Sequence[Tensor], before: Form | None) -> tuple[list[Part], Form]:
-    """Return the parts of tensors and their form: the one of before, where nothing lies otherwise."""
-    last = before.specs if before is not None and len(before.specs) == len(tensors) else [None] * len(tensors)
-    parts = [Part.of(tensor, spec) for tensor, spec in zip(tensors, last, strict=True)]
-    specs = tuple(part.spec for part in parts)
-    return parts, before if before is not None and before.specs == specs else Form(specs)
-
-
 class Bundle:
-    """What a rank brings to one sum, and the piece of memory in which that of all comes about."""
+    """What a rank brings to a sum again and again, and the piece of memory in which that of all comes about."""
 
-    def __init__(self, parts: Sequence[Part], form: Form, piece: NDArray[np.float32], sent: DataType) -> None:
+    def __init__(self, tensors: Sequence[Tensor], sent: DataType, before: Bundle | None) -> None:
+        """Bring tensors; `before`: what was brought last, which may have been alike."""
+        self._tensors, self._sent = tensors, sent
+        self._stand = _stand_of(tensors)
+        self._parts = [Part.of(tensor) for tensor in tensors]
+        specs = tuple(part.spec for part in self._parts)
+        self.form = before.form if before is not None and before.form.specs == specs else Form(specs)
+        self._piece = np.empty(self.form.size, np.float32)
+        self._found = self.form.parts(self._piece)
+        pairs = list(zip(self._parts, self._found, self.form.large, strict=True))
+        there = sent is DataType.FLOAT
+        self._large = [(part.flat, found.flat) for part, found, large in pairs if large and there]
+        self._copied = [(part.flat, found.flat) for part, found, large in pairs if not (large and there)]
+
+    def brings(self, tensors: Sequence[Tensor]) -> bool:
+        """Whether it brings the memory of these tensors, which has to be where it was."""
+        return self._stand == _stand_of(tensors) and not any(part.copied for part in self._parts)
+
+    def fill(self) -> None:
         """Copy into the piece what is not sent from where it lies."""
-        self._parts, self._form, self._piece, self._sent = parts, form, piece, sent
-        self._found = form.parts(piece)
-        for part, found in zip(parts, self._found, strict=True):
-            if not self._sent_from_there(part):
-                np.copyto(found.flat, part.flat)
-
-    def _sent_from_there(self, part: Part) -> bool:
-        return part.spec.nbytes >= LARGE_BYTES and self._sent is DataType.FLOAT
+        for source, target in self._copied:
+            np.copyto(target, source)
 
     def sum(self, world: CommonWorld, what: str, patience: Patience) -> Sums:
         """Return the sums over all ranks, in the memory of the piece; raises as `CommonWorld.allreduce`."""
-        if not world.agree(what, self._form.number, patience):
-            rows = [part.in_rows() for part in self._parts]
-            form = Form(tuple(part.spec for part in rows))
-            return Bundle(rows, form, np.empty(form.size, np.float32), self._sent)._sum(world, what, patience)
-        return self._sum(world, what, patience)
+        if world.agree(what, self.form.number, patience):
+            return self._sum(world, what, patience)
+        rows = [Tensor.from_numpy(part.plain()) for part in self._parts]
+        other = Bundle(rows, self._sent, None)
+        other.fill()
+        return other._sum(world, what, patience)
 
     def _sum(self, world: CommonWorld, what: str, patience: Patience) -> Sums:
         if self._sent is not DataType.FLOAT:
             world.allreduce_as(what, self._piece, self._sent, patience)
             return Sums(self._found, swapped=False)
-        small = self._piece[: self._form.small_size]
-        large = [
-            (part.flat, found.flat)
-            for part, found in zip(self._parts, self._found, strict=True)
-            if self._sent_from_there(part)
-        ]
-        brought, found = [array for array, _ in large], [array for _, array in large]
+        small = self._piece[: self.form.small_size]
+        brought, found = [array for array, _ in self._large], [array for _, array in self._large]
         if world.swap(what, [small.copy(), *brought], [small, *found], patience):
             return Sums(self._found, swapped=True)
         if small.size:
             world.allreduce(what, [small], small, patience)
-        for array, total in large:
+        for array, total in self._large:
             world.allreduce(what, [array], total, patience)
         return Sums(self._found, swapped=False)
+
+
+def _stand_of(tensors: Sequence[Tensor]) -> list[int]:
+    """Return what stays as long as tensors lie where and how they do."""
+    return [number for one in tensors for number in (id(one), id(one.spec), one.storage.generation)]
