@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -146,3 +150,20 @@ def test_of_many_threads_exactly_one_registers_a_key() -> None:
     with ThreadPoolExecutor(threads) as pool:
         assert sum(pool.map(work, range(threads))) == keys
     assert len(made) == keys
+
+
+HALF: Registry[str, Callable[[], int]] = Registry("half of a module")
+
+
+def test_who_finds_an_entry_while_its_module_is_imported_waits_for_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "import time\nfrom tests.test_registry import HALF\nHALF.register('half', lambda: below)\ntime.sleep(0.05)"
+    (tmp_path / "half_of_a_module.py").write_text(f"{text}\nassert HALF['half']\nbelow = 7\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with ThreadPoolExecutor(1) as pool:
+        imported = pool.submit(importlib.import_module, "half_of_a_module")
+        while not HALF.registered() and not imported.done():
+            time.sleep(0.001)
+        assert HALF["half"]() == 7
+        imported.result()

@@ -5,7 +5,8 @@ tazza keeps a hand-written list of such things. A key that is missing is first s
 import the module that registers it), then in the fallback registry.
 
 State: `_entries` and `generation` change only under `_lock`; reading needs no lock, since entries are never mutated.
-`_missing` needs none: at worst a loader is asked once more. `_CHANGES` counts under one lock for all registries.
+`_missing` and `_unfinished` need none: at worst a loader is asked, or a module looked at, once more. `_CHANGES` counts
+under one lock for all registries.
 """
 
 from __future__ import annotations
@@ -66,6 +67,11 @@ def _importing() -> str:
     return ""
 
 
+def _begun(module: str) -> bool:
+    """Return whether the import of a module has begun and not ended."""
+    return bool(getattr(getattr(sys.modules.get(module), "__spec__", None), "_initializing", False))
+
+
 class Registry(Generic[K, V]):
     """A named mapping that is filled by decorators.
 
@@ -94,6 +100,7 @@ class Registry(Generic[K, V]):
         self._listed = listed
         self._entries: dict[K, Entry[V]] = {}
         self._missing: dict[K, int] = {}
+        self._unfinished: dict[K, str] = {}
         self._lock = freed_in_child(threading.RLock())
         self.generation = 0
         """Grows whenever a key gets another value or loses it: what was made of values is as old as that."""
@@ -112,7 +119,10 @@ class Registry(Generic[K, V]):
                     hint="register with a higher priority to replace it, or under another key",
                 )
             if old is None or old.priority < priority:
-                self._entries[key] = Entry(value, help, priority, _importing())
+                origin = _importing()
+                if origin:
+                    self._unfinished[key] = origin
+                self._entries[key] = Entry(value, help, priority, origin)
                 self.generation += 1
                 note_change()
 
@@ -149,7 +159,17 @@ class Registry(Generic[K, V]):
                 self._missing[key] = changes
         if found is None and self.fallback is not None:
             found = self.fallback.entry(key)
+        elif key in self._unfinished:
+            self._finish(key)
         return found
+
+    def _finish(self, key: K) -> None:
+        """Wait until another thread that imports the module of an entry has done so; it may need what stands below."""
+        module = self._unfinished.get(key, "")
+        if _begun(module):
+            importlib.import_module(module)
+        if not _begun(module):  # else this very thread is at it
+            self._unfinished.pop(key, None)
 
     def brought(self) -> list[tuple[K, Entry[V]]]:
         """Return the keys that are registered here by now with their entries, in the order of registration."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tazza.cli import training_run
+from tazza.cli.train_folder import HISTORY
 from tazza.cli.train_settings import StoredSettings
 from tazza.models.evaluation import Evaluation
 from tazza.models.listener import TrainingListener
@@ -49,7 +50,15 @@ def test_listeners_are_told_of_each_step_and_test_also_where_a_training_goes_on(
         assert isinstance(settings, StoredSettings)
         return [heard]
 
+    save = Trainer.save
+
+    def save_behind_history(trainer: Trainer, path: Path) -> None:
+        lines = (tmp_path / "out" / HISTORY).read_text().splitlines()
+        assert len(lines) == trainer.iteration + 1, "a training that is killed now and goes on has all of its steps"
+        save(trainer, path)
+
     monkeypatch.setattr(training_run, "listeners_of", listeners_of)
+    monkeypatch.setattr(Trainer, "save", save_behind_history)
     options = ("--data", bars, "--batch-size", 60, "--out", tmp_path / "out")
     assert run("train", "lenet", *options, "--iterations", 2).exit_code == 0
     first = ["began 0", "stepped 1", "tested 1: test_accuracy", "stepped 2", "tested 2: test_accuracy"]

@@ -131,7 +131,7 @@ class Kills:
 
     def _check_losses(self) -> None:
         losses = losses_of(self.out)
-        assert len(losses) == len(self._undisturbed)
+        assert len(losses) == len(self._undisturbed), f"{len(losses)} steps of {len(self._undisturbed)} in the history"
         worst = max(abs(one / other - 1) for one, other in zip(losses, self._undisturbed, strict=True))
         assert worst < NEAR, f"losses differ by {worst:.2e}"
         self.trainings += 1

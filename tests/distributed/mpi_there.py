@@ -28,14 +28,14 @@ def why_not() -> str | None:
 needs_mpi = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 
-def run_ranks(size: int, *words: str) -> str:
-    """Run a module on several ranks and return what it printed.
+def run_ranks(size: int, *words: str, most_s: float = MOST_S) -> str:
+    """Run a module on several ranks and return what it printed, within so many seconds.
 
     Raises:
         AssertionError: it failed, or did not end.
     """
     command = start_command(size, [sys.executable, "-m", *words])
     environment = {**os.environ, **command.environment, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command.words, env=environment, capture_output=True, text=True, timeout=MOST_S, check=False)
+    done = subprocess.run(command.words, env=environment, capture_output=True, text=True, timeout=most_s, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

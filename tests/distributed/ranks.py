@@ -1,8 +1,8 @@
 """A program that `mpiexec` starts: operators between processes, or a case of `cases.py`, whose results go to a file.
 
 mpiexec -n 2 python -m tests.distributed.ranks operators
-mpiexec -n 2 python -m tests.distributed.ranks train CASE NET_TYPE FILE.npz
-python -m tests.distributed.ranks alone CASE 2 FILE.npz
+mpiexec -n 2 python -m tests.distributed.ranks train CASE NET_TYPE FILE.npz [STEPS]
+python -m tests.distributed.ranks alone CASE 2 FILE.npz [STEPS]
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from tazza.distributed.membership import Membership, mpi_membership
 from tazza.operator import operator_def
+from tazza.tensor import ROW_MAJOR, channels_last
 from tazza.workspace import Workspace
-from tests.distributed.cases import CASES, Trained, train_alone, train_rank
+from tests.distributed.cases import CASES, STEPS, WHOLE, Trained, train_alone, train_rank
 
 DTYPES = ("float32", "float64", "float16", "int32", "int64", "uint8", "int8")
 SHAPES = ((3,), (2, 3), (), (0, 2))
@@ -38,6 +39,7 @@ def operators() -> None:
     for dtype in DTYPES:
         for shape in SHAPES:
             _collective(workspace, own, np.zeros(shape, dtype))
+    _exchange(workspace, own)
     before, behind = (own.rank - 1) % own.size, (own.rank + 1) % own.size
     for count in (1, LONG):
         x = np.full(count, own.rank, np.float32)
@@ -71,22 +73,39 @@ def _collective(workspace: Workspace, own: Membership, zeros: NDArray[Any]) -> N
             _same(workspace.fetch(name), wanted)
 
 
+def _exchange(workspace: Workspace, own: Membership) -> None:
+    """Sum while nobody looks: large and small, as they lie, and in rows where this rank has another layout."""
+    shape = (2, 3, LONG // 6, 1)
+    for unlike in (False, True):
+        layout = ROW_MAJOR if unlike and own.rank == own.size - 1 else channels_last(shape)
+        workspace.feed("large", np.zeros(shape, np.float32))
+        large = workspace.blob("large").tensor()
+        large.resize(shape, layout=layout)
+        large.array[...] = own.rank + np.arange(2, dtype=np.float32).reshape(2, 1, 1, 1)
+        workspace.feed("small", np.full(5, own.rank, np.float32))
+        workspace.run_operator(operator_def("BeginAllreduce", ["world", "large", "small"], ["e", "world"]))
+        workspace.run_operator(operator_def("EndAllreduce", ["e", "large", "small"], ["large", "small"], scale=2.0))
+        total = np.float32(sum(range(own.size)))
+        _same(workspace.fetch("small"), np.full(5, 2 * total, np.float32))
+        _same(workspace.fetch("large")[:, 0, 0, 0], 2 * (total + own.size * np.arange(2, dtype=np.float32)))
+
+
 def _same(one: Any, other: Any) -> None:
     assert one.dtype == other.dtype
     np.testing.assert_array_equal(one, other)
 
 
-def train(case: str, net_type: str, path: Path) -> None:
+def train(case: str, net_type: str, path: Path, steps: int = STEPS) -> None:
     """Train a case; rank 0 writes what came of it."""
     own = mpi_membership()
-    found = train_rank(CASES[case], own, net_type=net_type)
+    found = train_rank({**CASES, **WHOLE}[case], own, net_type=net_type, steps=steps)
     if own.leads:
         _write(path, found)
 
 
-def alone(case: str, size: int, path: Path) -> None:
+def alone(case: str, size: int, path: Path, steps: int = STEPS) -> None:
     """Train a case as one process that runs the shares of so many ranks, and write what came of it."""
-    _write(path, train_alone(CASES[case], size))
+    _write(path, train_alone({**CASES, **WHOLE}[case], size, steps=steps))
 
 
 def _write(path: Path, found: Trained) -> None:
@@ -94,10 +113,16 @@ def _write(path: Path, found: Trained) -> None:
     np.savez(path, **arrays)
 
 
+def read(path: Path) -> Trained:
+    """Return what a rank, or a process alone, has written."""
+    with np.load(path) as found:
+        return Trained(found["losses"].tolist(), {name: found[name] for name in found if name != "losses"})
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "operators":
         operators()
     elif sys.argv[1] == "alone":
-        alone(sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]))
+        alone(sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]), *map(int, sys.argv[5:]))
     else:
-        train(sys.argv[2], sys.argv[3], Path(sys.argv[4]))
+        train(sys.argv[2], sys.argv[3], Path(sys.argv[4]), *map(int, sys.argv[5:]))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.distributed.cases import CASES, train_alone
 from tests.distributed.mpi_there import needs_mpi, run_ranks
+from tests.distributed.ranks import read
+from tests.distributed.thread_ranks import check_same
 
 pytestmark = [needs_mpi, pytest.mark.slow]
 PROGRAM = "tests.distributed.ranks"
@@ -25,7 +26,4 @@ def test_ranks_learn_what_one_process_does(case: str, net_type: str, size: int, 
     run_ranks(size, PROGRAM, "train", case, net_type, str(tmp_path / "found.npz"))
     wanted = train_alone(CASES[case], size)
     slack = 0 if size == 2 and net_type != "plan" else 1e-4
-    with np.load(tmp_path / "found.npz") as found:
-        np.testing.assert_allclose(found["losses"], wanted.losses, rtol=slack)
-        for name, values in wanted.parameters.items():
-            np.testing.assert_allclose(found[name], values, rtol=slack, atol=slack, err_msg=name)
+    check_same(read(tmp_path / "found.npz"), wanted, slack)

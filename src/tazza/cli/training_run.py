@@ -167,7 +167,7 @@ class TrainingRun:
                 raise
 
     def _learn(self, trainer: Trainer, interruption: Interruption) -> None:
-        steps = trainer.run(self.iterations, checkpoint=self.out / CHECKPOINT, every=self._every)
+        steps = trainer.run(self.iterations)
         with Display(self._console, self.pace, trainer.iteration) as display:
             self._test(trainer, display)  # what an interrupted training came to no more
             while trainer.iteration < self.iterations and not self.gives_up():
@@ -176,15 +176,24 @@ class TrainingRun:
                     self.feed(trainer)
                     step = next(steps)
                     self.history.steps.append(step)
+                    due = step.iteration == self.iterations or step.iteration % self._every == 0
+                    if due:
+                        self._keep(trainer)
                     for listener in self._listeners:
                         listener.stepped(trainer, step)
                 self.pace.add(step, time.perf_counter() - before)
                 display.show(step)
                 self._test(trainer, display)
-                if step.iteration == self.iterations or step.iteration % self._every == 0:
+                if due and step.iteration in self.history.tests:
                     self.history.write(self.out / HISTORY)
         if trainer.iteration < self.iterations:
-            trainer.save(self.out / CHECKPOINT)
+            self._keep(trainer)
+
+    def _keep(self, trainer: Trainer) -> None:
+        """Write down how far the training came."""
+        # The history first: what goes on from a checkpoint drops steps behind it, and cannot have back those before.
+        self.history.write(self.out / HISTORY)
+        trainer.save(self.out / CHECKPOINT)
 
     def _test(self, trainer: Trainer, display: Display) -> None:
         if trainer.iteration != self.iterations and trainer.iteration not in self.history.tests:  # else `finish` does
@@ -200,6 +209,5 @@ class TrainingRun:
     def _leave(self, trainer: Trainer, *, whole: bool) -> None:
         """Say how an interrupted training goes on, and write down how far it came, unless that was within a step."""
         if whole:
-            trainer.save(self.out / CHECKPOINT)
-            self.history.write(self.out / HISTORY)
+            self._keep(trainer)
         self.say(f"interrupted; go on with: {self.command} --out '{self.out}' --resume")

@@ -135,3 +135,15 @@ def in_buckets(gradients: Sequence[Exchanged], nbytes: Mapping[str, int], most: 
         )
         taken += size
     return found
+
+
+def along(buckets: Sequence[Exchanged], kept: Exchanged, net: NetDef) -> list[Exchanged]:
+    """Let what is needed at the end of a step go along with the last bucket of whole gradients.
+
+    It stays by itself where there is no such bucket, or where an operator behind that touches it.
+    """
+    last = max((one for one in buckets if not one.rows), key=lambda one: one.ready, default=None)
+    if last is None or any(set(kept.blobs).intersection(touches(op).named) for op in net.op[last.ready + 1 :]):
+        return [*buckets, kept]
+    joined = Exchanged((*last.blobs, *kept.blobs), max(last.ready, kept.ready), last.needed)
+    return [joined if one is last else one for one in buckets]

@@ -7,7 +7,7 @@ backward pass ends with them: a BeginAllreduce stands behind the last operator t
 in front of the first that needs it, and what lies between them is computed meanwhile. Of a parameter with a gradient of
 rows the rows of all ranks are joined. Sums are divided by the number of ranks, so that losses are means over the joint
 batch, as they were. What normalizations keep, and numbers that are looked at, such as the loss, are means of all ranks
-too, in one bucket that is needed at the end of the step.
+too: they go along with the last gradients, or in one bucket that is needed at the end of the step.
 
 The init net makes the world, holds the nets of all ranks against each other, and gives all ranks the blobs of rank 0.
 Readers deal their records out to the ranks. All of this is operators: a net can be stored, drawn, and run by any type.
@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from tazza.distributed.buckets import Exchanged, backward_span, gradients_of, in_buckets, statistics_of
+from tazza.distributed.buckets import Exchanged, along, backward_span, gradients_of, in_buckets, statistics_of
 from tazza.distributed.membership import Membership
 from tazza.graph.inference import infer_blobs
 from tazza.models.model import Model
@@ -37,6 +37,8 @@ WORLD = "world_of_ranks"
 """The blob of the world, in both nets."""
 BUCKET_BYTES = 25 * 2**20
 """Gradients that go around together: less costs time for each, more leaves less to compute meanwhile."""
+ALONG_BYTES = 2**20
+"""What is looked at, and statistics, go along with the last gradients up to here; more is better sent early."""
 LOOKED_AT = ("loss", "accuracy")
 """Blobs of one number that people look at; each rank then has the mean of all."""
 SEED_OF_RANK = 1_000_033
@@ -99,7 +101,11 @@ def parallel_nets(
     _begin_together(init, net, carried, membership)
     exchanged = in_buckets(gradients_of(net), _bytes_of_gradients(specs), chosen.bucket_bytes)
     kept = _kept(net, carried, chosen.looked_at)
-    net_with(net, exchanged if kept is None else [*exchanged, kept], membership, chosen.sent_as)
+    if kept is not None:
+        sizes = {name: spec.nbytes for name, spec in specs.items() if isinstance(spec, TensorSpec) and spec.shape_known}
+        small = chosen.sent_as == DataType.FLOAT.label and sum(sizes.get(name, 0) for name in kept.blobs) <= ALONG_BYTES
+        exchanged = along(exchanged, kept, net) if small else [*exchanged, kept]
+    net_with(net, exchanged, membership, chosen.sent_as)
     net.external_input.append(WORLD)
     return init, net
 

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 import threading
 import zlib
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -36,6 +38,10 @@ LEAST_TAGS = 2**15 - 1
 """Tags that every MPI library has."""
 LOOK_S = 0.002
 """How often somebody who waits for a message looks for it."""
+REST_S = 0.0001
+"""How long who looks whether the others have come rests at first, while nobody waits for that."""
+MOST_REST_S = 0.0008
+"""How long it rests later on; messages that are cut go on only while somebody looks."""
 HEAD = 16
 """Numbers in front of a message: element type, rank of the tensor, extents."""
 
@@ -84,13 +90,15 @@ class MpiRank(CommonWorld):
     def __init__(self, communicator: Any, name: str, timeout_s: float) -> None:
         """Own a communicator, which all ranks have made."""
         self._mpi = mpi()
-        self._all = communicator
+        self._all = self._pair = communicator  # of two ranks: one of their own for sums, apart from messages of nets
         self.name, self.timeout_s = name, timeout_s
         self.size, self.rank = int(communicator.size), int(communicator.rank)
         self._left = False
         self._cloned = 0
         self._waiting: Errand[Any] | None = None
         self._turn = Conditional()
+        self._haste = _Haste()
+        self._stuck: list[list[Any]] = []
         self._sender: _Sender | None = None
 
     @classmethod
@@ -107,6 +115,9 @@ class MpiRank(CommonWorld):
         seen(own)
         own._all = own._run("CreateCommonWorld", 0, lambda: base.Create_group(base.Get_group(), tag), patience)
         own._all.Set_errhandler(own._mpi.ERRORS_RETURN)
+        if own.size == 2:
+            own._pair = own._run("CreateCommonWorld", 0, own._all.Dup, patience)
+            own._pair.Set_errhandler(own._mpi.ERRORS_RETURN)
         return own
 
     def clone(self, patience: Patience, seen: Callable[[CommonWorld], object]) -> CommonWorld:
@@ -139,22 +150,70 @@ class MpiRank(CommonWorld):
 
     # -- collective ----------------------------------------------------------------------------------------------------
 
+    def agree(self, what: str, number: int, patience: Patience) -> bool:
+        """Find the largest and the least number of all."""
+        both = np.array([number, -number], np.int64)
+
+        def meet() -> None:
+            self._end([self._all.Iallreduce(self._mpi.IN_PLACE, both, self._mpi.MAX)])
+
+        self._run(f"agreement in {what}", both.nbytes, meet, patience)
+        return int(both[0]) == -int(both[1])
+
+    def swap(self, what: str, arrays: Sequence[Array], inboxes: Sequence[Array], patience: Patience) -> bool:
+        """Send all and receive all at once, where there are two ranks: none of it goes back and forth as a sum does."""
+        if self.size != 2:
+            return False
+        other = 1 - self.rank
+
+        def exchange() -> None:
+            under_way = [self._pair.Irecv(_bytes(inbox), other) for inbox in inboxes]
+            under_way += [self._pair.Isend(_bytes(array), other) for array in arrays]
+            self._end(under_way)
+
+        self._run(what, sum(array.nbytes for array in arrays), exchange, patience)
+        return True
+
+    def _end(self, requests: list[Any]) -> None:
+        """Look again and again whether requests have ended, and rest in between as long as nobody waits for that.
+
+        A call that waits would take the core from who computes.
+
+        Raises:
+            ClosedError: a rank has left.
+        """
+        rest_s = REST_S
+        while not self._mpi.Request.Testall(requests):
+            if self.broken is not None:
+                self._stuck.append(requests)  # what they read and write has to stay
+                self.check()
+            self._haste.rest(rest_s)
+            rest_s = min(2 * rest_s, MOST_REST_S)
+
+    def awaited(self) -> AbstractContextManager[object]:
+        """Return a block in which this rank looks without rest for the others."""
+        return self._haste.shown()
+
     def allreduce(self, what: str, arrays: Sequence[Array], out: Array, patience: Patience) -> None:
-        """Sum the arrays of this rank, then those of all, in place."""
+        """Sum the arrays of this rank, then those of all."""
         first, *others = arrays
-        if not _same_memory(first, out):
-            np.copyto(out, first)
-        with np.errstate(all="ignore"):
-            for array in others:
-                np.add(out, array, out=out)
-        flat = out.reshape(-1) if out.flags.c_contiguous else np.ascontiguousarray(out).reshape(-1)
+        if others:
+            if not _same_memory(first, out):
+                np.copyto(out, first)
+            with np.errstate(all="ignore"):
+                for array in others:
+                    np.add(out, array, out=out)
+            first = out
+        flat = out.reshape(-1) if out.flags.c_contiguous else np.empty(out.size, out.dtype)
+        own = np.ascontiguousarray(first).reshape(-1)
         if flat.dtype == np.float16:  # MPI has no such sum
-            everything = self.allgather(what, [flat], patience)
+            everything = self.allgather(what, [own], patience)
             with np.errstate(all="ignore"):
                 flat[...] = functools.reduce(np.add, everything)
         else:
             MPI = self._mpi
-            self._run(what, flat.nbytes, lambda: self._all.Allreduce(MPI.IN_PLACE, flat, MPI.SUM), patience)
+            sent = MPI.IN_PLACE if _same_memory(own, flat) else own
+            self._run(what, flat.nbytes, lambda: self._all.Allreduce(sent, flat, MPI.SUM), patience)
         if not _same_memory(flat, out):
             np.copyto(out, flat.reshape(out.shape))
 
@@ -251,6 +310,34 @@ class MpiRank(CommonWorld):
             self._turn.notify_all()
 
 
+class _Haste:
+    """Whether somebody waits for a thread that looks for the others; if not, it rests in between."""
+
+    def __init__(self) -> None:
+        self._turn = Conditional()
+        self._waiting = 0
+
+    @contextmanager
+    def shown(self) -> Generator[None]:
+        """Wait in this block."""
+        with self._turn:
+            self._waiting += 1
+            self._turn.notify_all()
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._waiting -= 1
+
+    def rest(self, rest_s: float) -> None:
+        """Rest until somebody waits, at most so long; then let others have the core, if one wants it."""
+        with self._turn:
+            if not self._waiting:
+                self._turn.wait(rest_s)
+                return
+        os.sched_yield()
+
+
 class _Sender:
     """A thread that sends, and keeps at it: what was begun goes on while somebody calls MPI only."""
 
@@ -277,6 +364,10 @@ class _Sender:
             for target, tag, packed in begun:
                 under_way.append((self._all.Isend([packed, self._mpi.BYTE], target, tag), packed))
             under_way = [one for one in under_way if not one[0].Test()]
+
+
+def _bytes(array: Array) -> NDArray[np.uint8]:
+    return array.view(np.uint8)
 
 
 def _same_memory(one: Array, other: Array) -> bool:

@@ -130,6 +130,28 @@ REORDERS: Registry[str, Callable[[Tensor], npt.NDArray[Any]]] = Registry("reorde
 RESIZED: Registry[str, Callable[[Opaque, int], Opaque | None]] = Registry("other number of images for engine")
 """Engine -> function that returns how a layout lies for another first extent, None where parts are no spans of it."""
 
+PLACES: Registry[str, Callable[[Opaque], str | None]] = Registry("places of elements for engine")
+"""Engine -> function that says where a layout has each element, in words that are the same in every process.
+
+None where its memory holds anything but elements of the tensor's own type, one by one, and zeros.
+"""
+
+
+def words_of(layout: Layout, dims: Dim, itemsize: int) -> str | None:
+    """Return words for where a layout has each element; None where memory holds more than these and zeros.
+
+    What is done to memory element by element, such as a sum, is done to the tensors that lie in it where words agree.
+
+    >>> words_of(channels_last((2, 3, 5)), Dim((2, 3, 5)), 4)
+    'strides (15, 1, 3)'
+    """
+    if isinstance(layout, Opaque):
+        say = PLACES.get(layout.engine)
+        return None if layout.derived or say is None else say(layout)
+    gaps = layout.span_bytes(dims, itemsize) != dims.numel * itemsize
+    overlaps = isinstance(layout, Strided) and layout.overlaps_itself(dims)
+    return None if gaps or overlaps else str(layout)
+
 
 def refuse_plain(engine: str, done: str, *, help: str) -> None:
     """Register that what an engine has made of weights is not brought back: who wants them looks at the blob itself.

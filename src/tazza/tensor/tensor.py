@@ -312,6 +312,18 @@ class Tensor(ArrayOperators, ArrayMethods):
         self._array = self.storage.window(spec.dtype, spec.shape, self.offset_bytes, spec.layout.strides)
         return self._array
 
+    @property
+    def span(self) -> npt.NDArray[Any]:
+        """All of its memory on the host as a flat array, in whatever order elements lie there, with what pads them.
+
+        As for `array`, whoever writes calls `mark_written`.
+        """
+        if self._room_generation != self.storage.generation:
+            self._drop_array()
+            self.reserve()
+        spec = self.spec
+        return self.storage.window(spec.dtype, (spec.span_bytes // spec.dtype.itemsize,), self.offset_bytes, None)
+
     def mark_written(self) -> None:
         """Say that the content changed."""
         self.storage.version += 1

@@ -10,6 +10,7 @@ import pytest
 from tazza.errors import ClosedError, DeadlineError, NetError
 from tazza.operator import operator_def
 from tazza.ops.distributed.communicator import NOTES, CommonWorld
+from tazza.tensor import ROW_MAJOR, channels_last
 from tazza.workspace import Workspace
 from tests.check import check_op
 from tests.ops.distributed.test_collective import join, together
@@ -63,6 +64,30 @@ def test_sums_end_in_any_order(sent_as: str, slack: float) -> None:
         np.testing.assert_allclose(a, 7.0, rtol=slack)
         np.testing.assert_allclose(b, 31.0, rtol=slack)
         np.testing.assert_array_equal(a, results[0][0])
+
+
+@pytest.mark.parametrize("sent_as", ["float32", "bfloat16"])
+@pytest.mark.parametrize("unlike", [False, True])
+def test_tensors_go_around_as_they_lie_or_in_rows_where_ranks_have_them_otherwise(unlike: bool, sent_as: str) -> None:
+    shape = (16, 64, 9, 9)  # large enough to be sent from where it lies
+    values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape) % 64
+
+    def act(rank: int, workspace: Workspace) -> Any:
+        join(workspace, rank, 3)
+        workspace.feed("x", values)
+        x = workspace.blob("x").tensor()
+        x.resize(shape, layout=ROW_MAJOR if unlike and rank == 1 else channels_last(shape))
+        x.array[...] = values + rank
+        workspace.feed("y", np.full(2, rank, np.float32))
+        begin = operator_def("BeginAllreduce", ["world", "x", "y"], ["e", "world"], sent_as=sent_as)
+        workspace.run_operator(begin)
+        workspace.run_operator(operator_def("EndAllreduce", ["e", "x", "y"], ["x", "y"], scale=0.5))
+        return x.layout, workspace.fetch("x"), workspace.fetch("y")
+
+    for layout, x, y in together(3, act):
+        np.testing.assert_allclose(x, (3 * values + 3) / 2, rtol=1e-2 if sent_as == "bfloat16" else 0)
+        np.testing.assert_array_equal(y, np.full(2, 1.5, np.float32))
+        assert layout == (ROW_MAJOR if unlike else channels_last(shape))
 
 
 def test_rows_of_all_are_joined_by_ranks() -> None:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from tazza.operator import engine
 from tazza.runtime.fpmath import NARROW
 from tazza.tensor import REORDERS, RESIZED, Opaque, Tensor
+from tazza.tensor.layout import PLACES
 
 
 def _unavailable() -> str | None:
@@ -54,6 +55,12 @@ def _resized(layout: Opaque, count: int) -> Opaque | None:
     return resized(layout, count)
 
 
+def _places(layout: Opaque) -> str | None:
+    from tazza.engines.onednn.descriptor import places
+
+    return places(layout)
+
+
 def _narrow(type: str) -> bool:
     if _unavailable() is not None:
         return False
@@ -65,3 +72,4 @@ def _narrow(type: str) -> bool:
 NARROW.register("onednn", _narrow, help="bfloat16, where the processor multiplies it")
 REORDERS.register("onednn", _plain, help="oneDNN's reorder to row-major")
 RESIZED.register("onednn", _resized, help="plain ones, of narrow elements, whose images lie one after the other")
+PLACES.register("onednn", _places, help="blocked ones")

@@ -276,6 +276,15 @@ def resized(layout: Opaque, count: int) -> Opaque | None:
     return Opaque("onednn", made, made.nbytes, layout.derived, _canonical(Dim(made.dims), strides))
 
 
+def places(layout: Opaque) -> str | None:
+    """Return where a layout has each element: see `PLACES`. What oneDNN keeps beside them has no words."""
+    found = cast("Descriptor", layout.descriptor)
+    content, whole = found.content, math.prod(found.content.padded) * found.dtype.itemsize
+    if content.kind != constant("dnnl_blocked") or content.offset or found.nbytes != whole:
+        return None
+    return f"{found} in {content.padded}, strides {content.strides}"
+
+
 def _canonical(shape: Dim, steps: tuple[int, ...]) -> Strided:
     found = Strided.of(shape, steps)
     if found != ROW_MAJOR and len(shape) > 2:

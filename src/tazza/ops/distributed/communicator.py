@@ -16,9 +16,12 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 from weakref import ReferenceType, ref
+
+import numpy as np
 
 from tazza.errors import ClosedError
 from tazza.operator import Array
@@ -116,7 +119,7 @@ class Errand(Generic[T]):
             TazzaError: it failed.
         """
         started_s = time.perf_counter()
-        with self._turn:
+        with self._world.awaited(), self._turn:
             while not self._ended:
                 self._world.check()
                 patience.wait(self._turn, most_s=LOOK_S)
@@ -183,6 +186,23 @@ class CommonWorld(ABC):
 
         With bfloat16 what each rank brings is rounded once, and the sum once.
         """
+
+    def agree(self, what: str, number: int, patience: Patience) -> bool:
+        """Tell whether all ranks have come with the same number, below 2**63. Raises as `allreduce`."""
+        numbers = self.allgather(f"agreement in {what}", [np.array([number], np.int64)], patience)
+        return all(int(one[0]) == number for one in numbers)
+
+    def swap(self, what: str, arrays: Sequence[Array], inboxes: Sequence[Array], patience: Patience) -> bool:
+        """Write what the other of two ranks brings to the inboxes; False, and nothing done, where sums are formed else.
+
+        Arrays are contiguous, and stay as they are until the end. Raises as `allreduce`.
+        """
+        del what, arrays, inboxes, patience
+        return False
+
+    def awaited(self) -> AbstractContextManager[object]:
+        """Return a block in which somebody waits for an errand of this rank; who does it may be in more of a hurry."""
+        return nullcontext()
 
     @abstractmethod
     def allgather(self, what: str, arrays: Sequence[Array], patience: Patience) -> list[Array]:

@@ -1,22 +1,23 @@
 """What ranks exchange while the net goes on: BeginAllreduce and BeginAllgatherRows, with an End for each.
 
-A Begin copies what this rank brings and lets the world's thread do the rest; the End with its exchange waits and writes
-what came out. Between them the net computes. A Begin overwrites the world, so that all ranks begin in one order
-whatever runs side by side. AllSame holds the texts of all ranks against each other.
+A Begin lets the world's thread do what takes long; the End with its exchange waits and writes what came out. Between
+them the net computes, and leaves alone what was brought. A Begin overwrites the world, so that all ranks begin in one
+order whatever runs side by side. AllSame holds the texts of all ranks against each other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tazza.errors import NetError
 from tazza.operator import Array, Effects, Operator, OpView, Role, arg, as_many, blob, each, host_kernel, schema
-from tazza.ops.distributed.collective import ON_WORLD, is_plain
+from tazza.ops.distributed.collective import ON_WORLD
 from tazza.ops.distributed.common_world import NO_GRADIENT, WorldKernel
 from tazza.ops.distributed.communicator import WORLD, CommonWorld, Errand
+from tazza.ops.distributed.piece import Bundle, Sums
 from tazza.runtime.patience import Patience
 from tazza.tensor import Blob, DataType, Tensor
 from tazza.tensor.blob import blob_type
@@ -28,12 +29,14 @@ INTEGERS = frozenset({DataType.INT32, DataType.INT64})
 ON_EXCHANGE = blob("exchange", type_name=EXCHANGE, role=Role.STATE)
 BEGUN = [blob("exchange", type_name=EXCHANGE), blob("comm_world_next", type_name=WORLD)]
 
+T = TypeVar("T")
+
 
 @blob_type(EXCHANGE)
 class Exchange:
     """An exchange under way: the errand, and the world whose time-out counts."""
 
-    def __init__(self, errand: Errand[list[Array]], world: CommonWorld) -> None:
+    def __init__(self, errand: Errand[Any], world: CommonWorld) -> None:
         """Wait for nobody yet."""
         self.errand, self.world = errand, world
 
@@ -42,7 +45,7 @@ class Exchange:
         self.errand.wake()
 
 
-class EndKernel:
+class EndKernel(Generic[T]):
     """Base of kernels that wait for an exchange; another thread may ask them to give up."""
 
     def __init__(self, operator: Operator) -> None:
@@ -56,7 +59,7 @@ class EndKernel:
         if self._exchange is not None:
             self._exchange.wake()
 
-    def result(self, exchange: Blob) -> list[Array]:
+    def result(self, exchange: Blob) -> T:
         """Wait and return what came out.
 
         Raises:
@@ -73,7 +76,8 @@ BEGIN_ALLREDUCE = schema(
     "BeginAllreduce",
     """Begins to sum each X over all ranks, in one piece; EndAllreduce takes the sums.
 
-    Sums are formed in float32. With another type for `sent_as` what a rank brings is rounded to it, and the sum is.""",
+    Nobody writes to X before that: small ones are copied, large ones read where they lie. Sums are formed in float32.
+    With another type for `sent_as` what a rank brings is rounded to it, and the sum is.""",
     inputs=[ON_WORLD, blob("X", DataType.FLOAT, variadic=True, role=Role.DATA)],
     outputs=BEGUN,
     args=[arg("sent_as", str, DataType.FLOAT.label, choices=tuple(SENT), doc="the element type that goes around")],
@@ -91,38 +95,37 @@ BEGIN_ALLREDUCE = schema(
 
 @host_kernel(BEGIN_ALLREDUCE)
 class BeginAllreduce(WorldKernel):
-    """Copies into one piece, which it keeps from run to run."""
+    """Copies small tensors into a piece, which it keeps from run to run; large ones are read where they lie."""
 
     def __init__(self, operator: Operator) -> None:
         super().__init__(operator)
-        self._piece: NDArray[np.float32] = np.empty(0, np.float32)
-        self._errand: Errand[list[Array]] | None = None
+        self._bundle: Bundle | None = None
+        self._what = ""
+        self._errand: Errand[Sums] | None = None
 
     def run(self, op: OpView, comm_world: Blob, X: tuple[Blob, ...], exchange: Blob) -> None:
         own = self.world = comm_world.get(CommonWorld)
-        arrays = [one.get(Tensor).plain() for one in X]
-        piece = self._room(sum(array.size for array in arrays))
-        np.concatenate([array.reshape(-1) for array in arrays], out=piece)
-        what = f"{op.type} of {[list(array.shape) for array in arrays]}"
-        patience, sent = Patience(self.patience.what), SENT[op.sent_as]
+        bundle = self._bundle_of(op, [one.get(Tensor) for one in X])
+        bundle.fill()
+        what, patience = self._what, Patience(self.patience.what)
 
-        def work() -> list[Array]:
+        def work() -> Sums:
             with patience.span():
-                if sent is DataType.FLOAT:
-                    own.allreduce(what, [piece], piece, patience)
-                else:
-                    own.allreduce_as(what, piece, sent, patience)
-            return [piece]
+                return bundle.sum(own, what, patience)
 
-        self._errand = own.start(what, piece.nbytes, work)
+        self._errand = own.start(what, bundle.form.size * 4, work)
         exchange.set(Exchange(self._errand, own))
 
-    def _room(self, count: int) -> NDArray[np.float32]:
-        """Return memory for a piece; not that of an exchange that is under way, since its wait was given up."""
+    def _bundle_of(self, op: OpView, tensors: Sequence[Tensor]) -> Bundle:
+        """Return what brings these; not what is under way, since its wait was given up."""
+        last = self._bundle
         busy = self._errand is not None and not self._errand.ended
-        if busy or self._piece.size != count:
-            self._piece = np.empty(count, np.float32)
-        return self._piece
+        if last is not None and not busy and last.brings(tensors):
+            return last
+        self._bundle = made = Bundle(tensors, SENT[op.sent_as], last)
+        if last is None or last.form is not made.form:
+            self._what = f"{op.type} of {[list(spec.shape) for spec in made.form.specs]}"
+        return made
 
 
 END_ALLREDUCE = schema(
@@ -145,23 +148,15 @@ END_ALLREDUCE = schema(
 
 
 @host_kernel(END_ALLREDUCE)
-class EndAllreduce(EndKernel):
-    """Copies out of the piece, scaled in the same pass."""
+class EndAllreduce(EndKernel[Sums]):
+    """Takes what came out of the piece, scaled in the same pass."""
 
     def run(self, op: OpView, exchange: Blob, Y: tuple[Blob, ...]) -> None:
-        (piece,) = self.result(exchange)
+        sums = self.result(exchange)
         tensors = [one.tensor() for one in Y]
-        wanted = sum(tensor.size for tensor in tensors)
-        op.require(wanted == piece.size, f"Y have {wanted} elements, {piece.size} were summed")
-        start, scale = 0, np.float32(op.scale)
-        for tensor in tensors:
-            part = piece[start : start + tensor.size].reshape(tensor.shape)
-            start += tensor.size
-            if is_plain(tensor):
-                np.multiply(part, scale, out=tensor.array)
-                tensor.mark_written()
-            else:
-                tensor.assign(part * scale)
+        sizes, found = [tensor.size for tensor in tensors], [part.spec.size for part in sums.parts]
+        op.require(sizes == found, f"Y have {sizes} elements, {found} were summed")
+        sums.write(tensors, op.scale)
 
 
 BEGIN_ALLGATHER_ROWS = schema(
@@ -228,7 +223,7 @@ END_ALLGATHER_ROWS = schema(
 
 
 @host_kernel(END_ALLGATHER_ROWS)
-class EndAllgatherRows(EndKernel):
+class EndAllgatherRows(EndKernel[list[Array]]):
     """Joins what all have brought."""
 
     def run(self, op: OpView, exchange: Blob, all_indices: Blob, all_rows: Blob) -> None:
