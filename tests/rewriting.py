@@ -59,6 +59,10 @@ def check_rewrite(transform: str, case: Rewrite) -> Rewritten:
     snapshot = net.SerializeToString(deterministic=True)
     made = apply_all(net, case.context) if transform == "all" else TRANSFORMS[transform]().apply(net, case.context)
     assert net.SerializeToString(deterministic=True) == snapshot, "the net itself was changed"
+    needs = None if transform == "all" else TRANSFORMS[transform].needs
+    assert needs is None or not any(made.counts.values()) or needs & {op.type for op in net.op}, (
+        "it needs more than it says"
+    )
     expected = case.before if case.after is None else case.after
     assert print_net(made.net) == print_net(parse_net(expected))
     prelude = "\n".join(print_net(made.prelude).splitlines()[1:])

@@ -1,4 +1,4 @@
-"""Write the indexes anew: operators, kernels and engines, flags, and names of the tensor library: `make index`."""
+"""Write the indexes anew: operators, kernels, engines, transforms, flags, names of the tensor library: `make index`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ def main() -> None:
     from tazza.operator import index
 
     index.PATH.write_text(index.dump(index.generate()))
+
+    from tazza.graph import transform_index
+
+    transform_index.PATH.write_text(transform_index.dump(transform_index.generate()))
 
     from tazza.runtime import flag_index
 

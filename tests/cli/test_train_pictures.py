@@ -60,6 +60,7 @@ def test_from_a_folder_to_a_prediction(run: Run, photos: Path, tmp_path: Path) -
     assert second.split(": ")[1].startswith("dark")
 
 
+@pytest.mark.slow  # trains; one training is fast enough
 @pytest.mark.usefixtures("no_pictures")
 def test_a_training_that_goes_on_has_the_losses_of_one_that_never_ended(run: Run, photos: Path, tmp_path: Path) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"
@@ -75,6 +76,7 @@ def test_a_training_that_goes_on_has_the_losses_of_one_that_never_ended(run: Run
     assert {name: value.tobytes() for name, value in one.items()} == {n: value.tobytes() for n, value in other.items()}
 
 
+@pytest.mark.slow  # trains; one training is fast enough
 @pytest.mark.usefixtures("no_pictures")
 def test_patience_ends_and_the_best_is_exported(run: Run, photos: Path, tmp_path: Path) -> None:
     words = ("train", "mlp", "--data", photos, "--epochs", 30, *SMALL, "--patience", 2, "--keep-best")
@@ -86,6 +88,7 @@ def test_patience_ends_and_the_best_is_exported(run: Run, photos: Path, tmp_path
     assert len(losses(tmp_path / "out")) in (8, 10, 12)
 
 
+@pytest.mark.slow  # trains; one training is fast enough
 @pytest.mark.usefixtures("no_pictures")
 def test_from_another_model_with_some_of_it_frozen(run: Run, photos: Path, tmp_path: Path) -> None:
     words = ("--data", photos, "--epochs", 1, *SMALL)
@@ -107,6 +110,7 @@ def test_a_rate_is_found(run: Run, photos: Path, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"data", "rates.csv", "rates.png"}
 
 
+@pytest.mark.slow  # trains; one training is fast enough
 @pytest.mark.usefixtures("no_pictures")
 def test_lenet_takes_pictures_too(run: Run, tmp_path: Path) -> None:
     images, labels = pictures(20, side=28)

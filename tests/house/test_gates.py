@@ -31,7 +31,7 @@ SIZE_EXCEPTIONS: dict[str, str] = {}
 VAGUE_NAMES = {"utils", "util", "common", "misc", "helpers", "helper", "basic", "extra"}
 
 FLOORS = [
-    ["errors", "registry", "runtime"],
+    ["data_class", "errors", "registry", "runtime"],
     ["proto"],
     ["tensor"],
     ["array"],

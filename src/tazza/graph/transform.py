@@ -8,9 +8,9 @@
 
 A transform has three rules. `pattern`: may this node join this partial match? `validator`: is this match complete and
 legal? `replace`: rewrite it. `matching` says which nodes are asked; the largest legal match counts, and parts of one
-are matches too (`graph/pattern.py`). Transforms live in `graph/transforms/`, one a file;
-the modules are found by walking that package, and run in the order that `after` demands (by name where it leaves the
-choice).
+are matches too (`graph/pattern.py`). `needs` names types of operators of which each match holds one: where a net has
+none of them, the module is not even imported. Transforms live in `graph/transforms/`, one a file; the modules are found
+by walking that package, and run in the order that `after` demands (by name where it leaves the choice).
 
 What holds for all: the net is checked before and after; no rewrite takes away a blob that is used outside of its match
 or must survive; new operators get the device option of those that they stand for, and operators of different devices
@@ -22,17 +22,18 @@ from __future__ import annotations
 import functools
 import graphlib
 import importlib
-import pkgutil
 import traceback
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar, TypeVar
 
+from tazza.data_class import dataclass
 from tazza.errors import NotFoundError, TazzaError, TransformError
 from tazza.graph.graph import Graph, Node, PassContext, broken
 from tazza.graph.naming import name_values, net_of, prelude_of
 from tazza.graph.pattern import Matching, largest_match
+from tazza.graph.transform_index import PACKAGE, Declared, declared_by, index, module_names
 from tazza.graph.verify import check_net, check_operators
 from tazza.operator import Spec
 from tazza.operator.declaring import WHERE, declared_at
@@ -52,8 +53,6 @@ __all__ = [
     "order",
     "transform",
 ]
-
-PACKAGE = "tazza.graph.transforms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +86,8 @@ class Transform:
 
     name: ClassVar[str] = ""
     after: ClassVar[tuple[str, ...]] = ()
+    needs: ClassVar[frozenset[str] | None] = None
+    """Types of operators of which each match holds at least one; None: any."""
     declared_at: ClassVar[str] = "an unknown place"
     """File and line of the decorator."""
     matching: ClassVar[Matching] = Matching.CONNECTED
@@ -144,34 +145,39 @@ class Transform:
         Raises:
             TazzaError: the net is not legal, or the transform made one that is not.
         """
-        return _apply(net, context, [self], thorough=True)
+        return _apply(net, context, {self.name: functools.partial(_rewritten, self)}, thorough=True)
 
 
 T = TypeVar("T", bound=type[Transform])
 
 
 def _load(name: str) -> None:
-    if name in _module_names():
+    if name in module_names():
         importlib.import_module(f"{PACKAGE}.{name}")
 
 
-@functools.cache
-def _module_names() -> frozenset[str]:
-    return frozenset(found.name for found in pkgutil.iter_modules(importlib.import_module(PACKAGE).__path__))
-
-
-TRANSFORMS: Registry[str, type[Transform]] = Registry("transform", loader=_load, listed=_module_names)
+TRANSFORMS: Registry[str, type[Transform]] = Registry("transform", loader=_load, listed=module_names)
 watch(TRANSFORMS)
 
 
-def transform(name: str, *, help: str, after: Sequence[str] = ()) -> Callable[[T], T]:
-    """Return a decorator that registers a class of transforms; it runs behind those in `after`."""
+def transform(
+    name: str, *, help: str, after: Sequence[str] = (), needs: Iterable[str] | None = None
+) -> Callable[[T], T]:
+    """Return a decorator that registers a class of transforms.
+
+    Args:
+        name: of the transform.
+        help: one line that says what it does.
+        after: transforms that run before it.
+        needs: types of operators of which each match holds at least one; None: any.
+    """
     declared = declared_at(__name__)
 
     def decorate(cls: T) -> T:
         with _declared(declared):
             _check_rules(name, cls, after)
             cls.name, cls.after, cls.declared_at = name, tuple(after), declared
+            cls.needs = None if needs is None else frozenset(needs)
             TRANSFORMS.register(name, cls, help=help)
         return cls
 
@@ -209,6 +215,21 @@ def _check_rules(name: str, cls: type[Transform], after: Sequence[str]) -> None:
         )
 
 
+def _declaration(name: str) -> Declared:
+    """Return what a transform says of itself; those of tazza are not imported for that."""
+    if name in index() and name not in TRANSFORMS.registered():
+        return index()[name]
+    return declared_by(TRANSFORMS[name].after, TRANSFORMS[name].needs)
+
+
+def _in_turn(name: str, graph: Graph) -> int:
+    """Return how often a transform rewrote the graph; it is not asked where no operator is there that it needs."""
+    needs = _declaration(name)["needs"]
+    if needs is not None and {node.type for node in graph.nodes()}.isdisjoint(needs):
+        return 0
+    return _rewritten(TRANSFORMS[name](), graph)
+
+
 def order() -> list[str]:
     """Return the names of all transforms in the order in which a plan applies them.
 
@@ -216,7 +237,7 @@ def order() -> list[str]:
         NotFoundError: a transform wants to run after one that is not there.
         TransformError: transforms want to run after each other.
     """
-    earlier = {name: sorted(TRANSFORMS[name].after) for name in TRANSFORMS}
+    earlier = {name: _declaration(name)["after"] for name in TRANSFORMS}
     for name, others in earlier.items():
         for other in others:
             if other not in earlier:
@@ -245,9 +266,11 @@ def apply_all(net: NetDef, context: PassContext | None = None, *, without: Colle
         NotFoundError: `without` names a transform that is not there.
         TazzaError: the net is not legal.
     """
-    skipped = {TRANSFORMS[name] for name in without}
-    chosen = [TRANSFORMS[name] for name in order()]
-    return _apply(net, context, [cls() for cls in chosen if cls not in skipped], thorough=False)
+    for name in without:
+        if name not in TRANSFORMS.keys():
+            raise NotFoundError(f"unknown transform {name!r}", hint=TRANSFORMS.near(name))
+    chosen = [name for name in order() if name not in without]
+    return _apply(net, context, {name: functools.partial(_in_turn, name) for name in chosen}, thorough=False)
 
 
 def apply_each(net: NetDef, context: PassContext | None = None) -> Iterator[tuple[str, Rewritten]]:
@@ -260,17 +283,19 @@ def apply_each(net: NetDef, context: PassContext | None = None) -> Iterator[tupl
     graph, counts = Graph.of(net, context), dict[str, int]()
     made: Rewritten | None = None
     for name in order():
-        counts[name] = _rewritten(TRANSFORMS[name](), graph)
+        counts[name] = _in_turn(name, graph)
         if made is None or counts[name]:
             made = result(graph, counts)
         yield name, replace(made, counts=dict(counts))
 
 
-def _apply(net: NetDef, context: PassContext | None, transforms: Sequence[Transform], *, thorough: bool) -> Rewritten:
+def _apply(
+    net: NetDef, context: PassContext | None, transforms: Mapping[str, Callable[[Graph], int]], *, thorough: bool
+) -> Rewritten:
     """Apply transforms one after the other; `thorough` checks the operators of the result anew, changed or not."""
     check_net(net)
     graph = Graph.of(net, context)
-    counts = {one.name: _rewritten(one, graph) for one in transforms}
+    counts = {name: rewrite(graph) for name, rewrite in transforms.items()}
     made = result(graph, counts)
     for checked in (made.prelude, made.net):
         try:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.data_class import dataclass
 from tazza.errors import BoundsError, NetError, ShapeError
 from tazza.models.confusion import Confusion
 from tazza.models.training import close_readers
@@ -32,6 +33,9 @@ class Outputs:
     label: str = "label"
     probability: str = "softmax"
     blue_first: bool = False
+
+
+USUAL_OUTPUTS = Outputs()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ def evaluate(
     parameters: list[str],
     count: int,
     keep: int = 0,
-    outputs: Outputs = Outputs(),
+    outputs: Outputs = USUAL_OUTPUTS,
     names: Sequence[str] = (),
 ) -> Evaluation:
     """Run a test net until `count` records have gone through it; what a last batch has beyond them is not counted.

@@ -10,9 +10,10 @@ stands before the loop, for all steps at once.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from tazza.data_class import dataclass
 from tazza.models.initializer import constant
 from tazza.models.layers import Start, fc
 from tazza.models.model import Model, layer
@@ -82,6 +83,9 @@ class LstmStarts:
     recurrent_bias: Start = None
 
 
+USUAL_STARTS = LstmStarts()
+
+
 @layer
 def lstm(
     model: Model,
@@ -98,7 +102,7 @@ def lstm(
     memory_optimization: bool = False,
     forward_only: bool = False,
     num_workspaces: int | None = None,
-    starts: LstmStarts = LstmStarts(),
+    starts: LstmStarts = USUAL_STARTS,
 ) -> tuple[BlobReference, ...]:
     """Add an LSTM over x (T, N, dim_in); return all h (T, N, dim_out), the last h (1, N, dim_out), all c, the last c.
 

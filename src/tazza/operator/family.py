@@ -35,9 +35,11 @@ share their rows: gradient operators are a family over `gradients_of(comparisons
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import is_dataclass
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar, cast, overload
 
+from tazza.data_class import is_frozen
 from tazza.errors import SchemaError
 from tazza.operator.schema import OpSchema
 
@@ -129,5 +131,4 @@ def _table(given: tuple[Any, ...]) -> tuple[dict[str, Any], bool]:
 
 
 def _is_data(row: Any) -> bool:
-    params = getattr(row, "__dataclass_params__", None)
-    return params is not None and bool(params.frozen) and not isinstance(row, type)
+    return is_dataclass(row) and not isinstance(row, type) and is_frozen(type(row))

@@ -25,6 +25,7 @@ from tazza.ops.nn.fused_batch_norm import FUSED_SPATIAL_BN_GRADIENT
     "fuse_bn_gradient",
     help="gradients of epilogues become part of the gradient of a batch normalization",
     after=("fuse_epilogue",),
+    needs=[SPATIAL_BN_GRADIENT.type],
 )
 class FuseBNGradient(Transform):
     """The epilogue reads nothing but the normalized values, which the gradient computes anew."""

@@ -29,6 +29,7 @@ LAYERS = frozenset(one.type for one in (*CONVS, FUSED_CONV))
     "fuse_depthwise",
     help="a 1x1 convolution becomes part of the depthwise one behind it",
     after=("fuse_epilogue", "fuse_bias"),
+    needs=LAYERS,
 )
 class FuseDepthwise(Transform):
     """Both have biases, no other operands, filters of known shape, and no engine that the user asked for."""

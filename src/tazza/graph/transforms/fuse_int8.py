@@ -22,7 +22,10 @@ from tazza.ops.quantized.int8_relu import INT8_RELU
 
 
 @transform(
-    "fuse_int8", help="rectifiers and sums of bytes become part of the convolution before", after=("constant_fold",)
+    "fuse_int8",
+    help="rectifiers and sums of bytes become part of the convolution before",
+    after=("constant_fold",),
+    needs=[INT8_CONV.type],
 )
 class FuseInt8(Transform):
     """Legal where nobody else reads what is between, and a rectifier has the scale of what it reads."""

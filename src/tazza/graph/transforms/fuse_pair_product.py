@@ -30,6 +30,7 @@ from tazza.tensor import DataType, TensorSpec
     "fuse_pair_product",
     help="chosen dot products of all pairs of vectors become one operator",
     after=("common_subexpression", "canonicalise"),
+    needs=[gathers["BatchGather"].type],
 )
 class FusePairProduct(Transform):
     """Nobody else reads what is between; the vectors are known to be rows of float32, no engine was asked for."""

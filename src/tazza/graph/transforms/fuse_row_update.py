@@ -19,14 +19,26 @@ from tazza.ops.sparse.segment import BY_LENGTHS
 from tazza.ops.sparse.segment_reduction import segment_gradients
 
 
-@transform("fuse_row_update", help="gradients of sums of rows become part of the update of these rows")
+def _reducer(type: str) -> str | None:
+    """Return the name of the reducer whose gradient an operator gives, of rows that indices pick."""
+    row = segment_gradients.rows.get(type)
+    if row is None or row.division is not BY_LENGTHS or row.letters != "dY LENGTHS INDICES":
+        return None
+    return row.reducer.name
+
+
+@transform(
+    "fuse_row_update",
+    help="gradients of sums of rows become part of the update of these rows",
+    needs=[type for type in segment_gradients.rows if _reducer(type) is not None],
+)
 class FuseRowUpdate(Transform):
     """Nobody else reads the gradient, and both pick the same rows."""
 
     def pattern(self, graph: Graph, partial: Sequence[Node], node: Node) -> bool:
         """A gradient of sums or means of rows, then an update of these rows, which alone reads it."""
         if not partial:
-            return _reducer(node) is not None and node.outputs[0].only_reader is not None
+            return _reducer(node.type) is not None and node.outputs[0].only_reader is not None
         if len(partial) > 1:
             return False
         (first,) = partial
@@ -71,17 +83,9 @@ class FuseRowUpdate(Transform):
         graph.explain(first.outputs[0], "fused into", made.outputs[0])
 
 
-def _reducer(node: Node) -> str | None:
-    """Return the name of the reducer whose gradient a node gives, of rows that indices pick."""
-    row = segment_gradients.rows.get(node.type)
-    if row is None or row.division is not BY_LENGTHS or row.letters != "dY LENGTHS INDICES":
-        return None
-    return row.reducer.name
-
-
 def _fused(first: Node, second: Node) -> str | None:
     """Return the operator that does what two nodes do; None if there is none."""
-    reducer = _reducer(first)
+    reducer = _reducer(first.type)
     if reducer is None:
         return None
     for type, row in fused_updates.rows.items():

@@ -7,8 +7,8 @@ they become refuses other data, as they do.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.graph.composition import (
     LONGEST,
     broadcasts_plainly,
