@@ -62,6 +62,12 @@ def turned(W: Array, inner: int) -> Array:
     return W.transpose(*range(inner, W.ndim), *range(inner))
 
 
+def b_alone(X: Array, W: Array, b: Array) -> Array:
+    """Return FCTransposed of one row where K is 0."""
+    del X, W
+    return b
+
+
 def transposed(lead: int, inner: int, features: int) -> Any:
     """Return FCTransposed by way of FC."""
 
@@ -133,6 +139,7 @@ CASES = [
         "FCGradient", [values(520, 5), values(66, 5), values(520, 66)], tall_gradients, outputs=3, slack=20, id="tall"
     ),
     Case("FCTransposed", [values(3, 5), values(5, 7), values(7)], transposed(1, 1, 1), batched=(0,)),
+    Case("FCTransposed", [values(0), values(0, 7), values(7)], b_alone, {"axis": 0}, id="K 0, rank 1"),
     Case("FCTransposed", [values(2, 3, 5), values(15, 7), values(7)], transposed(1, 1, 1), slack=4, id="flattens X"),
     Case("FCTransposed", [values(2, 3, 5), values(5, 7), values(7)], transposed(2, 1, 1), {"axis": -1}, id="axis -1"),
     Case(

@@ -33,7 +33,6 @@ from tazza.codegen.rows import element
 from tazza.codegen.typed import Vector
 from tazza.engines.native import SOURCES
 from tazza.operator import Unsupported
-from tazza.runtime.machine import machine
 from tazza.runtime.native_code import processor
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, Strided, TensorSpec
@@ -105,11 +104,6 @@ def frame(shape: Sequence[int], taken: Sequence[range], target: Lie) -> Iterator
             box = Box(tuple(map(len, ranges)), Lie(target.start + start, target.steps))
             if math.prod(box.extents):
                 yield box
-
-
-def move_ns(boxes: Sequence[Box], dtype: DataType) -> float:
-    """Return how long a move takes, roughly."""
-    return sum(_nbytes(box, dtype.itemsize) for box in boxes) / machine().memory_bytes_per_ns
 
 
 def move_launch(

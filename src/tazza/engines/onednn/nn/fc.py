@@ -128,7 +128,7 @@ def fc(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     return LaidOut(PrimitiveLaunch(found, ARGUMENTS), _layouts(view, found, specs["W"]))
 
 
-@onednn(fcs["FCTransposed"], empty="zero", accepts=accepts_narrow, estimate_ns=product_ns)
+@onednn(fcs["FCTransposed"], accepts=accepts_narrow, estimate_ns=product_ns)
 def fc_transposed(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = X W + b."""
     X, W, b, Y = (specs[letter] for letter in ("X", "W", "b", "Y"))
