@@ -55,7 +55,7 @@ def test_compiled_steps_are_those_of_quotients(scale: float, point: int) -> None
     with np.errstate(over="ignore"):
         ties = (steps.astype(np.float32) * step).astype(np.float32)
     near = [np.nextafter(ties, np.float32(side)) for side in (-np.inf, np.inf)]
-    x = np.concatenate([ties, *near, np.float32([np.nan, np.inf, -np.inf, 0, -0.0, 3e38, -3e38, 1e-44])])
+    x = np.concatenate([ties, *near, np.array([np.nan, np.inf, -np.inf, 0, -0.0, 3e38, -3e38, 1e-44], np.float32)])
     with np.errstate(over="ignore"):
         found = [
             run_op("Int8Quantize", x, engine=engine, Y_scale=scale, Y_zero_point=point).data

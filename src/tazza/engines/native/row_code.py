@@ -29,6 +29,10 @@ WORDS = ("threads", "items", "chunks", "status", "along", "behind", "outer", "pl
 """Of the block: extents, the elements of each of the O, and how far along what is cut there is joined in float32."""
 
 
+BORDER = 64
+"""Borders between chunks of a row lie at multiples of so many elements: loads and stores cross no line then."""
+
+
 @dataclass(frozen=True, slots=True)
 class Form:
     """What tells kernels apart.
@@ -166,9 +170,14 @@ class Rows:
         return w.div(part, chunks), w.rem(part, chunks)
 
     def _span(self, chunk: str) -> tuple[str, str]:
-        """Return begin and end of a chunk of a row."""
+        """Return begin and end of a chunk of a row; where it lies along the lanes, they are borders of cache lines."""
         w, extent, chunks = self.write_words, self.extent, self.w["chunks"]
-        return w.div(w.mul(extent, chunk), chunks), w.div(w.mul(extent, w.add(chunk, 1)), chunks)
+        begin, end = (w.div(w.mul(extent, one), chunks) for one in (chunk, w.add(chunk, 1)))
+        if self.form.across or self.form.outer:
+            return begin, end
+        is_last = self.lines.let(f"icmp eq i64 {w.add(chunk, 1)}, {chunks}")
+        begin, below = (self.lines.let(f"and i64 {one}, -{BORDER}") for one in (begin, end))
+        return begin, self.lines.let(f"select i1 {is_last}, i64 {extent}, i64 {below}")
 
     def _place(self, name: str, part: str) -> str:
         """Return where the total of a part stands in the scratch memory, in float64."""

@@ -1,6 +1,7 @@
 """Bucketize: vectors of numbers beside one boundary after the other, or where there are many, by halving.
 
-Boundaries are filled up with infinity, which lies below nothing, so that halving has one turn for each bit.
+Boundaries are filled up with infinity, which lies below nothing, so that halving has one turn for each bit. Features of
+BatchBucketize have boundaries of their own: each number is halved by itself, feature after feature.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ import numpy as np
 from tazza.codegen.block import BlockLaunch, Constant, Slot, accepts_rows
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import lane_count, threads_for
-from tazza.codegen.loop import fold_loop, share, sweep
+from tazza.codegen.loop import count_loop, fold_loop, share, sweep
+from tazza.codegen.rows import FIRST, D, N, element, finish_status, index_at, row_at, stop_if
 from tazza.codegen.typed import Vector
 from tazza.device import Context
 from tazza.engines.native import SOURCES
-from tazza.operator import Launch, OpView, Spec, launcher
-from tazza.ops.math.bucketize import BUCKETIZE
+from tazza.engines.native.sparse_product import carry_loop, halved
+from tazza.operator import Launch, Operands, OpView, Spec, launcher
+from tazza.ops.math.bucketize import BATCH_BUCKETIZE, BUCKETIZE
+from tazza.ops.sparse.segment import check_rows, starts_of
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, TensorSpec
 
@@ -94,3 +98,67 @@ def _halve(lines: Lines, *, turns: int) -> None:
         return carried
 
     sweep(given, *share(lines, lines.load_word("%block", SIZE), UNIT), some)
+
+
+# -- features ----------------------------------------------------------------------------------------------------------
+
+FEATURES, BOUNDS, INDICES, LENGTHS, TABLE, SOURCE, TARGET = range(FIRST, FIRST + 7)
+"""Words behind N rows, D columns and the status: K, B, addresses of indices, lengths, boundaries, X and Y."""
+
+
+@launcher(BATCH_BUCKETIZE, engine="native", accepts=accepts_rows)
+def prepare_batch_bucketize(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+    """Compile the search of each feature."""
+    del context, outputs
+    rows, columns = cast("TensorSpec", inputs[0]).shape
+    features, bounds = (cast("TensorSpec", one).size for one in inputs[1:3])
+
+    def check(operands: Operands) -> None:
+        check_rows(op, operands["indices"].array, columns, "indices")
+        starts_of(op, "lengths", operands["lengths"].array, bounds, "boundaries")
+
+    turns = (bounds // max(features, 1)).bit_length()
+    threads = max(1, min(rows, threads_for(thread_count(), rows * features, HALVE_FLOPS * turns, 8)))
+    slots = [Slot(letter) for letter in ("indices", "lengths", "boundaries", "X", "Y")]
+    address = SOURCES.compiled("buckets of features", _features, finish_status)
+    return BlockLaunch(address, (threads, rows, columns, 0, features, bounds, *slots), check=check)
+
+
+def _features(lines: Lines) -> None:
+    """Look at indices and lengths first, then write the columns of Y for the rows of this thread."""
+    features, bounds, width = (lines.load_word("%block", word) for word in (FEATURES, BOUNDS, D))
+    indices, lengths, table, source, target = (
+        lines.load_pointer("%block", word) for word in (INDICES, LENGTHS, TABLE, SOURCE, TARGET)
+    )
+
+    def look(k: str, carried: Sequence[str]) -> list[str]:
+        length = index_at(lines, lengths, k, 32)
+        stop_if(lines, lines.let(f"icmp uge i64 {index_at(lines, indices, k, 32)}, {width}"))  # -1 is too large
+        stop_if(lines, lines.let(f"icmp ugt i64 {length}, {lines.let(f'sub i64 {bounds}, {carried[0]}')}"))
+        return [lines.let(f"add i64 {carried[0]}, {length}")]
+
+    _, (end,) = carry_loop(lines, "i64", ("0", features, 1), ["0"], lambda k, carried: look(k, list(carried)))
+    stop_if(lines, lines.let(f"icmp ne i64 {end}, {bounds}"))
+    first, last = share(lines, lines.load_word("%block", N))
+
+    def feature(k: str, carried: Sequence[str]) -> list[str]:
+        length, column = index_at(lines, lengths, k, 32), index_at(lines, indices, k, 32)
+        own = element(lines, table, carried[0])
+
+        def row(n: str) -> None:
+            x = lines.let(f"load float, ptr {element(lines, row_at(lines, source, n, width), column)}")
+
+            def reached(i: str) -> str:
+                bound = lines.let(f"load float, ptr {element(lines, own, i)}")
+                return lines.let(f"zext i1 {lines.let(f'fcmp uge float {bound}, {x}')} to i64")
+
+            found = halved(lines, length, "1", reached)
+            number = lines.let(f"fcmp ord float {x}, {x}")
+            below = lines.let(f"select i1 {number}, i64 {found}, i64 {length}")
+            at = element(lines, element(lines, target, lines.let(f"mul i64 {n}, {features}"), "i32"), k, "i32")
+            lines.do(f"store i32 {lines.let(f'trunc i64 {below} to i32')}, ptr {at}")
+
+        count_loop(lines, first, last, row)
+        return [lines.let(f"add i64 {carried[0]}, {length}")]
+
+    carry_loop(lines, "i64", ("0", features, 1), ["0"], lambda k, carried: feature(k, list(carried)))
