@@ -46,7 +46,7 @@ WEIGHT_PASSES = 1.5
 """How often one goes over its weights, which are packed first."""
 WORDS = (
     *("threads", "X", "P", "N", "K", "panels", "blocks", "tiles", "parts"),
-    *("shape", "room", "room_bytes", "sums_bytes", "chunks", "by_rows"),
+    *("shape", "room", "room_bytes", "sums_bytes", "chunks", "passes", "by_rows"),
 )
 """Names of the words that every kernel begins with; those of the second line are for tile registers."""
 ADDRESSES = ("X", "P", "shape", "room")
@@ -93,6 +93,11 @@ class Tiling:
     def chunks(self) -> int:
         """Into how many chunks K is cut, for tile registers: whatever N is, since each is summed up apart."""
         return -(-self.panels.K // CHUNK) if self.tiled else 1
+
+    @property
+    def passes(self) -> int:
+        """How often threads go over the panels of a block, each time for some chunks: those that stay in the cache."""
+        return -(-self.chunks // max(1, BLOCK_TILES // self.tiles)) if self.tiled else 1
 
     @property
     def tall(self) -> int:
@@ -150,7 +155,12 @@ class Tiling:
             **{"N": self.N, "K": self.panels.K, "panels": self.panels.count},
             **{"blocks": self.blocks, "tiles": self.tiles, "parts": self.panels.parts},
             **{"shape": Constant(SHAPE), "room": Scratch() if self.tiled else 0, "room_bytes": self._room_bytes},
-            **{"sums_bytes": self._sums_bytes, "chunks": self.chunks, "by_rows": int(self.by_rows)},
+            **{
+                "sums_bytes": self._sums_bytes,
+                "chunks": self.chunks,
+                "passes": self.passes,
+                "by_rows": int(self.by_rows),
+            },
         }
 
     @property
@@ -162,13 +172,14 @@ class Tiling:
     def _room_bytes(self) -> int:
         if not self.tiled:
             return 0
-        steps = -(-(self.panels.K // DEPTH) // self.chunks)
+        steps = -(-(self.panels.K // DEPTH) // self.chunks) * -(-self.chunks // self.passes)
         return self._sums_bytes + self.tiles * 2 * steps * STEP_BYTES
 
     @property
     def _sums_bytes(self) -> int:
-        """Of a chunk of one tile; where there are several, also those of the tiles of a block."""
-        return SUMS_BYTES * (1 if self.chunks == 1 else 1 + self.tiles * self.panels.count)
+        """Of a chunk of one tile; beside it those before it, where there are some: of a block, for several passes."""
+        waiting = 0 if self.chunks == 1 else 1 if self.passes == 1 else self.tiles * self.panels.count
+        return SUMS_BYTES * (1 + waiting)
 
     @property
     def code(self) -> Code:

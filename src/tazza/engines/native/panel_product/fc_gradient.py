@@ -41,18 +41,18 @@ def prepare_fc_gradient(op: OpView, context: Context, inputs: Sequence[Spec], ou
     N, K = specs["dY"].size // max(M, 1), specs["W"].size // max(M, 1)
     if 2 * N * M * K < LEAST_FLOPS:
         return Unsupported(f"{N} x {M} x {K} products are too few to pack for")
-    products = list(_products(N, M, K, data="dX" in specs))
-    for one in products:
+    found = list(products(N, M, K, data="dX" in specs))
+    for one in found:
         if not tiled(one.rows, VECTORS, one.summed):
             return Unsupported(
                 f"tile registers multiply no {one.rows} rows of {one.summed} elements, or there are none"
             )
-    made = partial(_laid_out, letters, products)
-    return Offer(made, estimate_ns=sum(one.tiling.estimate_ns for one in products))
+    made = partial(_laid_out, letters, found)
+    return Offer(made, estimate_ns=sum(one.tiling.estimate_ns for one in found))
 
 
-def _laid_out(letters: Sequence[str], products: Sequence[Product]) -> LaidOut:
-    launches = tuple(launch for one in products for launch in one.launches)
+def _laid_out(letters: Sequence[str], found: Sequence[Product]) -> LaidOut:
+    launches = tuple(launch for one in found for launch in one.launches)
     return LaidOut(LaunchChain(launches), dict.fromkeys(letters, ROW_MAJOR))
 
 
@@ -85,7 +85,8 @@ class Product:
         yield product_launch(tiling, ProductCode(tiling.code, biased=False), words)
 
 
-def _products(N: int, M: int, K: int, *, data: bool) -> Iterator[Product]:
+def products(N: int, M: int, K: int, *, data: bool) -> Iterator[Product]:
+    """Yield those of dW and db, and of dX where it is asked for."""
     yield Product(M, K, N, ("dY", "X"), "dW", turned=True)
     if data:
         yield Product(N, K, M, ("dY", "W"), "dX")
