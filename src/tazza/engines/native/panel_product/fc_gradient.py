@@ -20,11 +20,15 @@ from tazza.engines.native.panel_product.tile_product import tiled
 from tazza.operator import LaidOut, Launch, LaunchChain, OpView, Spec, Unsupported, launcher
 from tazza.operator.kernel import Offered
 from tazza.ops.nn.fc import FC_GRADIENT
+from tazza.runtime.machine import machine
 from tazza.tensor import ROW_MAJOR, TensorSpec
 from tazza.tensor.offer import Offer
 
 LEAST_FLOPS = 1 << 27
 """Of a product: smaller ones gain less than packing takes."""
+
+PACKING_PASSES = 2.0
+"""How often packing goes over panels, with what they are made of."""
 
 
 @launcher(FC_GRADIENT, engine=ENGINE, accepts=accepts_rows)
@@ -48,7 +52,7 @@ def prepare_fc_gradient(op: OpView, context: Context, inputs: Sequence[Spec], ou
                 f"tile registers multiply no {one.rows} rows of {one.summed} elements, or there are none"
             )
     made = partial(_laid_out, letters, found)
-    return Offer(made, estimate_ns=sum(one.tiling.estimate_ns for one in found))
+    return Offer(made, estimate_ns=sum(one.estimate_ns for one in found))
 
 
 def _laid_out(letters: Sequence[str], found: Sequence[Product]) -> LaidOut:
@@ -74,6 +78,12 @@ class Product:
     def tiling(self) -> Tiling:
         """How it is cut."""
         return Tiling(self.rows, Panels(self.columns, self.summed, VECTORS, split=True), self.turned)
+
+    @property
+    def estimate_ns(self) -> float:
+        """How long it takes: panels are packed in each run."""
+        packing_ns = PACKING_PASSES * self.tiling.panels.nbytes / machine().memory_bytes_per_ns
+        return packing_ns + self.tiling.alone_ns / self.tiling.threads
 
     @property
     def launches(self) -> Iterator[Launch]:
