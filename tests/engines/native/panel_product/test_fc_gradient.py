@@ -9,8 +9,10 @@ from tazza.engines.native.panel_product import fc_gradient
 from tazza.engines.native.panel_product.fc import VECTORS
 from tazza.engines.native.panel_product.panels import ENGINE
 from tazza.engines.native.panel_product.tile_product import tiled
-from tazza.operator import operator_def
+from tazza.operator import LaunchChain, operator_def
+from tazza.tensor import Tensor
 from tests.check import assert_ran, run
+from tests.launching import call_alone
 
 pytestmark = pytest.mark.skipif(not tiled(64, VECTORS, 32), reason="this processor has no tile registers")
 GRADIENT = operator_def("FCGradient", ["X", "W", "dY"], ["dW", "db", "dX"])
@@ -30,6 +32,16 @@ def test_it_is_the_product_to_the_last_bits_of_float32(N: int, K: int, M: int, m
     data, _ = run(operator_def("FCGradient", ["X", "W", "dY"], ["dW", "db"]), [X, W, dY], ENGINE, refusable=True)
     for value, same in zip(data, found[:2], strict=True):
         np.testing.assert_array_equal(value, same)
+
+
+@pytest.mark.parametrize(("N", "K", "M"), [(544, 33, 1056), (32, 40, 1056)])
+def test_it_needs_no_more_memory_than_it_says(N: int, K: int, M: int) -> None:
+    shapes = {"X": (N, K), "W": (M, K), "dY": (N, M), "dW": (M, K), "db": (M,), "dX": (N, K)}
+    tensors = {name: Tensor.from_numpy(np.ones(shape, np.float32)) for name, shape in shapes.items()}
+    for one in fc_gradient.products(N, M, K, data=True):
+        call_alone(LaunchChain(tuple(one.launches)), tensors)
+    found = {name: set(tensors[name].numpy().ravel().tolist()) for name in ("dW", "db", "dX")}
+    assert found == {"dW": {N}, "db": {N}, "dX": {M}}
 
 
 def test_what_is_not_finite_is_what_float32_makes_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

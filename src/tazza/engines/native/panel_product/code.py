@@ -42,11 +42,15 @@ SHARE = 0.95
 """Part of the rate at which cores compute that products in panels reach."""
 RATE = 2.7
 """How much faster tile registers are, where their panels are in the cache of a core."""
+CACHE_GAIN = 1.4
+"""How much faster than half of a copy panels come from the last cache."""
+RESULT_BYTES, ROW_BYTES = 8, 6
+"""What it costs to write a number, and to read and split one of X, as if so much came from memory."""
 WEIGHT_PASSES = 1.5
 """How often one goes over its weights, which are packed first."""
 WORDS = (
     *("threads", "X", "P", "N", "K", "panels", "blocks", "tiles", "parts"),
-    *("shape", "room", "room_bytes", "sums_bytes", "chunks", "by_rows"),
+    *("shape", "room", "room_bytes", "sums_bytes", "chunks", "passes", "by_rows"),
 )
 """Names of the words that every kernel begins with; those of the second line are for tile registers."""
 ADDRESSES = ("X", "P", "shape", "room")
@@ -95,6 +99,11 @@ class Tiling:
         return -(-self.panels.K // CHUNK) if self.tiled else 1
 
     @property
+    def passes(self) -> int:
+        """How often threads go over the panels of a block, each time for some chunks: those that stay in the cache."""
+        return -(-self.chunks // max(1, BLOCK_TILES // self.tiles)) if self.tiled else 1
+
+    @property
     def tall(self) -> int:
         """Rows of the taller tiles."""
         return -(-self._rows // self.tiles)
@@ -121,9 +130,10 @@ class Tiling:
             return 2 * self.N * self.panels.M * self.panels.K / flops_per_ns
         rows = -(-self.N // (TALL // 2)) * (TALL // 2)
         blocks = -(-self._tall_tiles // BLOCK_TILES)
-        come_ns = blocks * self.panels.nbytes / machine().cache_bytes_per_ns
+        come_ns = blocks * self.panels.nbytes / (CACHE_GAIN * machine().cache_bytes_per_ns)
         products = rows * self.panels.nbytes // (2 * PIECES)
-        return 2 * products / (RATE * flops_per_ns) + come_ns
+        nbytes = self.N * (RESULT_BYTES * self.panels.M + ROW_BYTES * self.panels.K)
+        return 2 * products / (RATE * flops_per_ns) + come_ns + nbytes / machine().memory_bytes_per_ns
 
     @property
     def threads(self) -> int:
@@ -134,13 +144,8 @@ class Tiling:
     @property
     def estimate_ns(self) -> float:
         """How long it takes: the weights come by, packed for each run, and the product."""
-        return self.packing_ns + self.alone_ns / self.threads
-
-    @property
-    def packing_ns(self) -> float:
-        """How long it takes to read the weights, and to write and read panels that are larger."""
-        wider = self.panels.nbytes / (4 * self.panels.M * self.panels.K) if self.tiled else 1.0
-        return WEIGHT_PASSES * wider * 4 * self.panels.M * self.panels.K / machine().memory_bytes_per_ns
+        nbytes = 4 * self.panels.M * self.panels.K
+        return WEIGHT_PASSES * nbytes / machine().memory_bytes_per_ns + self.alone_ns / self.threads
 
     @property
     def words(self) -> dict[str, Word]:
@@ -150,7 +155,12 @@ class Tiling:
             **{"N": self.N, "K": self.panels.K, "panels": self.panels.count},
             **{"blocks": self.blocks, "tiles": self.tiles, "parts": self.panels.parts},
             **{"shape": Constant(SHAPE), "room": Scratch() if self.tiled else 0, "room_bytes": self._room_bytes},
-            **{"sums_bytes": self._sums_bytes, "chunks": self.chunks, "by_rows": int(self.by_rows)},
+            **{
+                "sums_bytes": self._sums_bytes,
+                "chunks": self.chunks,
+                "passes": self.passes,
+                "by_rows": int(self.by_rows),
+            },
         }
 
     @property
@@ -162,13 +172,14 @@ class Tiling:
     def _room_bytes(self) -> int:
         if not self.tiled:
             return 0
-        steps = -(-(self.panels.K // DEPTH) // self.chunks)
+        steps = -(-(self.panels.K // DEPTH) // self.chunks) * -(-self.chunks // self.passes)
         return self._sums_bytes + self.tiles * 2 * steps * STEP_BYTES
 
     @property
     def _sums_bytes(self) -> int:
-        """Of a chunk of one tile; where there are several, also those of the tiles of a block."""
-        return SUMS_BYTES * (1 if self.chunks == 1 else 1 + self.tiles * self.panels.count)
+        """Of a chunk of one tile; beside it those before it, where there are some: of a block, for several passes."""
+        waiting = 0 if self.chunks == 1 else 1 if self.passes == 1 else self.tiles * self.panels.count
+        return SUMS_BYTES * (1 + waiting)
 
     @property
     def code(self) -> Code:

@@ -107,8 +107,11 @@ class ProductCode:
     def write(self, lines: Lines) -> None:
         """Write the work of one thread: the outputs of its panels, for all rows."""
         writer = PanelWriter(lines, self.products, self.names, self.addresses)
-        outputs = _Outputs(writer, self)
-        writer.each_panel(outputs, row_sums=outputs.put_row_sums if self.products.turned else None)
+        outputs, w = _Outputs(writer, self), writer.w
+        # Steps of recurrent nets have their X one behind the other, so that every second one goes back.
+        start = writer.lines.let(f"ptrtoint ptr {w['X']} to i64")
+        turn = writer.div(start, writer.mul(writer.mul(w["N"], w["K"]), 4))
+        writer.each_panel(outputs, turn, outputs.put_row_sums if self.products.turned else None)
 
 
 class _Outputs:

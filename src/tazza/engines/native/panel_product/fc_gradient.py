@@ -20,11 +20,15 @@ from tazza.engines.native.panel_product.tile_product import tiled
 from tazza.operator import LaidOut, Launch, LaunchChain, OpView, Spec, Unsupported, launcher
 from tazza.operator.kernel import Offered
 from tazza.ops.nn.fc import FC_GRADIENT
+from tazza.runtime.machine import machine
 from tazza.tensor import ROW_MAJOR, TensorSpec
 from tazza.tensor.offer import Offer
 
 LEAST_FLOPS = 1 << 27
 """Of a product: smaller ones gain less than packing takes."""
+
+PACKING_PASSES = 2.0
+"""How often packing goes over panels, with what they are made of."""
 
 
 @launcher(FC_GRADIENT, engine=ENGINE, accepts=accepts_rows)
@@ -41,18 +45,18 @@ def prepare_fc_gradient(op: OpView, context: Context, inputs: Sequence[Spec], ou
     N, K = specs["dY"].size // max(M, 1), specs["W"].size // max(M, 1)
     if 2 * N * M * K < LEAST_FLOPS:
         return Unsupported(f"{N} x {M} x {K} products are too few to pack for")
-    products = list(_products(N, M, K, data="dX" in specs))
-    for one in products:
+    found = list(products(N, M, K, data="dX" in specs))
+    for one in found:
         if not tiled(one.rows, VECTORS, one.summed):
             return Unsupported(
                 f"tile registers multiply no {one.rows} rows of {one.summed} elements, or there are none"
             )
-    made = partial(_laid_out, letters, products)
-    return Offer(made, estimate_ns=sum(one.tiling.estimate_ns for one in products))
+    made = partial(_laid_out, letters, found)
+    return Offer(made, estimate_ns=sum(one.estimate_ns for one in found))
 
 
-def _laid_out(letters: Sequence[str], products: Sequence[Product]) -> LaidOut:
-    launches = tuple(launch for one in products for launch in one.launches)
+def _laid_out(letters: Sequence[str], found: Sequence[Product]) -> LaidOut:
+    launches = tuple(launch for one in found for launch in one.launches)
     return LaidOut(LaunchChain(launches), dict.fromkeys(letters, ROW_MAJOR))
 
 
@@ -76,6 +80,12 @@ class Product:
         return Tiling(self.rows, Panels(self.columns, self.summed, VECTORS, split=True), self.turned)
 
     @property
+    def estimate_ns(self) -> float:
+        """How long it takes: panels are packed in each run."""
+        packing_ns = PACKING_PASSES * self.tiling.panels.nbytes / machine().memory_bytes_per_ns
+        return packing_ns + self.tiling.alone_ns / self.tiling.threads
+
+    @property
     def launches(self) -> Iterator[Launch]:
         """What packs the second factor, and multiplies."""
         tiling, panels = self.tiling, Scratch()
@@ -85,7 +95,8 @@ class Product:
         yield product_launch(tiling, ProductCode(tiling.code, biased=False), words)
 
 
-def _products(N: int, M: int, K: int, *, data: bool) -> Iterator[Product]:
+def products(N: int, M: int, K: int, *, data: bool) -> Iterator[Product]:
+    """Yield those of dW and db, and of dX where it is asked for."""
     yield Product(M, K, N, ("dY", "X"), "dW", turned=True)
     if data:
         yield Product(N, K, M, ("dY", "W"), "dX")

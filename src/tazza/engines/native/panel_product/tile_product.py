@@ -2,12 +2,12 @@
 
 Each product of two pieces is exact in float32, and sums of 32 of them are rounded apart, so that the result is as near
 as that of sums in float32, at three times their rate. Panels hold pieces; rows are split by each thread for itself, a
-block of them for a chunk of all k at a time, as many as stay in the cache of a core:
+block of them for some chunks of k at a time, as many as stay in the cache of a core:
 
     A[rows / 16][k / 32][piece][16][32]
 
 Sums of a tile of 32 rows and a panel stay in registers for a chunk. Where there are several, those of a whole block
-wait for the next one in memory. Chunks are summed up apart, which keeps sums small that are rounded often.
+wait for the next pass over the panels. Chunks are summed up apart, which keeps sums small that are rounded often.
 
 Sums that are not finite are computed anew in float32.
 """
@@ -83,13 +83,17 @@ RowSums = Callable[[str, str, str], None]
 
 @dataclass(frozen=True)
 class _Part:
-    """What is computed at a time: rows of a block, steps of 32 k of a chunk, 1 if that is the first, or the last."""
+    """What is computed at a time: rows of a block, chunks of k, their steps of 32 k, and 1 if they are the last ones.
+
+    Chunks end before `chunks_end`, and so on.
+    """
 
     begin: str
     behind: str
+    chunk: str
+    chunks_end: str
     first: str
     last: str
-    begins: str
     ends: str
 
 
@@ -117,15 +121,21 @@ class TileProduct:
         lines, w = writer.lines, writer.w
         self.room = element(lines, w["room"], writer.mul("%who", w["room_bytes"]), "i8")
         self.steps = writer.div(w["K"], DEPTH)
-        self.row_bytes = writer.mul(writer.pieces(self.steps, w["chunks"]), STEP_BYTES)
+        most = writer.mul(writer.pieces(self.steps, w["chunks"]), writer.pieces(w["chunks"], w["passes"]))
+        self.row_bytes = writer.mul(most, STEP_BYTES)
         self.A = self._at(self.room, w["sums_bytes"])
-        self.kept = self._one_if(lines.let(f"icmp sgt i64 {w['chunks']}, 1"))
+        self.several = self._one_if(lines.let(f"icmp sgt i64 {w['chunks']}, 1"))
+        self.kept = self._one_if(lines.let(f"icmp sgt i64 {w['passes']}, 1"))
 
     def _at(self, pointer: str, offset: str | int) -> str:
         return element(self.writer.lines, pointer, str(offset), "i8")
 
     def _one_if(self, condition: str) -> str:
         return self.writer.lines.let(f"zext i1 {condition} to i64")
+
+    def _border(self, chunk: str) -> str:
+        """Return the first step of a chunk."""
+        return self.writer.div(self.writer.mul(self.steps, chunk), self.writer.w["chunks"])
 
     def each_panel(self, target: Sums, turn: str, row_sums: RowSums | None = None) -> None:
         """Write the work of one thread: see `PanelWriter.each_panel`.
@@ -148,15 +158,15 @@ class TileProduct:
         tall = writer.pieces(w["N"], TALL)
         self.tiles.begin(w["shape"])
 
-        def chunk(number: str, block: str) -> None:
+        def one_pass(number: str, block: str) -> None:
             rows = [
                 writer.least(writer.mul(writer.div(writer.mul(tall, b), w["blocks"]), TALL), w["N"])
                 for b in (block, writer.add(block, 1))
             ]
-            steps = [writer.div(writer.mul(self.steps, c), w["chunks"]) for c in (number, writer.add(number, 1))]
-            begins = self._one_if(lines.let(f"icmp eq i64 {number}, 0"))
-            ends = self._one_if(lines.let(f"icmp eq i64 {writer.add(number, 1)}, {w['chunks']}"))
-            part = _Part(rows[0], rows[1], steps[0], steps[1], begins, ends)
+            chunks = [writer.div(writer.mul(w["chunks"], p), w["passes"]) for p in (number, writer.add(number, 1))]
+            ends = self._one_if(lines.let(f"icmp eq i64 {chunks[1]}, {w['chunks']}"))
+            steps = [self._border(chunk) for chunk in chunks]
+            part = _Part(rows[0], rows[1], chunks[0], chunks[1], steps[0], steps[1], ends)
             (self._split_turned(part, row_sums) if self.turned else self._split(part))
             back = lines.let(f"trunc i64 {writer.add(writer.add(block, number), turn)} to i1")
             end = writer.sub(last, 1)
@@ -168,7 +178,7 @@ class TileProduct:
             count_loop(lines, first, last, group)
 
         count_loop(
-            lines, own[0], own[1], lambda block: count_loop(lines, "0", w["chunks"], partial(chunk, block=block))
+            lines, own[0], own[1], lambda block: count_loop(lines, "0", w["passes"], partial(one_pass, block=block))
         )
         self.tiles.end()
 
@@ -248,7 +258,7 @@ class TileProduct:
                 begin = writer.add(part.begin, writer.mul(t, TALL))
                 behind = writer.least(writer.add(begin, heights * ROWS), part.behind)
                 found = self._at(self.A, writer.mul(writer.mul(t, self.row_bytes), 2))
-                place = writer.mul(writer.add(writer.add(kept, t), 1), self.kept)
+                place = writer.add(writer.mul(writer.add(kept, t), self.kept), self.several)
                 sums = self._at(self.room, writer.mul(place, SUMS_BYTES))
                 self._tile(_Tile(begin, behind, heights, found, sums), part, P, (panel, target))
 
@@ -260,15 +270,13 @@ class TileProduct:
         count_loop(lines, "0", part.ends, lambda _: target.end(first, part.begin, height))
 
     def _tile(self, tile: _Tile, part: _Part, P: str, goes: tuple[str, Sums]) -> None:
-        """Write what a chunk adds to the sums of one tile; behind the last chunk they are given away.
+        """Write what chunks add to the sums of one tile; behind the last one they are given away.
 
         Each row goes to a place that is far from the one before, and asked for meanwhile.
         """
         writer, tiles, lines, (panel, target) = self.writer, self.tiles, self.writer.lines, goes
         sums = [(r, j, VECTORS * r + j) for r in range(tile.heights) for j in range(VECTORS)]
         asks = lines.let(f"trunc i64 {part.ends} to i1")
-        for _, _, register in sums:
-            tiles.zero(register)
 
         def step(s: str) -> None:
             number = writer.sub(s, part.first)
@@ -281,12 +289,17 @@ class TileProduct:
                     lines.prefetch(there, j * ROW_BYTES, write=True)
             self._multiply(sums, (a, self._at(a, self.row_bytes)), self._at(P, writer.mul(s, PANEL_STEP_BYTES)))
 
-        count_loop(lines, part.first, part.last, step)
-        first = lines.let(f"trunc i64 {part.begins} to i1")
-        there = lines.let(f"select i1 {first}, ptr {tile.sums}, ptr {self.room}")
-        for r, j, register in sums:
-            tiles.store(register, self._at(there, r * ROWS * WIDTH + j * ROW_BYTES), WIDTH)
-        count_loop(lines, part.begins, "1", lambda _: self._add(tile))
+        def chunk(number: str) -> None:
+            for _, _, register in sums:
+                tiles.zero(register)
+            count_loop(lines, self._border(number), self._border(writer.add(number, 1)), step)
+            others = lines.let(f"icmp sgt i64 {number}, 0")
+            there = lines.let(f"select i1 {others}, ptr {self.room}, ptr {tile.sums}")
+            for r, j, register in sums:
+                tiles.store(register, self._at(there, r * ROWS * WIDTH + j * ROW_BYTES), WIDTH)
+            count_loop(lines, "0", self._one_if(others), lambda _: self._add(tile))
+
+        count_loop(lines, part.chunk, part.chunks_end, chunk)
         count_loop(lines, "0", part.ends, lambda _: self._put(P, tile, partial(target.put, panel)))
 
     def _add(self, tile: _Tile) -> None:
