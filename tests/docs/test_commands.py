@@ -57,6 +57,7 @@ NOT_RUN = {
     "python -m tools.draw_scaling": "takes a minute of ResNet-50, and changes a page",
     "tazza launch --ranks 2 --trace steps.json train resnet50 --data photos": "needs MPI",
     "python -m tests.distributed.kills --kills 100": "needs MPI",
+    "python -m tests.distributed.whole": "needs MPI",
     "python -m tests.distributed.namespaces": "needs MPI and root",
     "python -m tools.draw_overlap": "needs MPI, and changes a picture",
 }
