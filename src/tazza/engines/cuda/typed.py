@@ -128,4 +128,6 @@ def _element(lines: Lines, form: TypedForm, i: str) -> None:
     for k, (value, dtype) in enumerate(zip(found, types_of(form.results, names), strict=True), len(form.sources)):
         target = form.targets[k - len(form.sources)]
         pointer, index = place_in(lines, i, numbers, first + k * each)
-        Vector(lines, 1, target).store(Vector(lines, 1, dtype).converted(value, target), pointer, index, None)
+        computed = form.results[k - len(form.sources)].root.head != "name"
+        made = Vector(lines, 1, dtype).converted(value, target, rounded=computed)
+        Vector(lines, 1, target).store(made, pointer, index, None)
