@@ -15,8 +15,8 @@ from tazza.codegen.formula_plan import Axes
 from tazza.codegen.nvptx import GridKernel, place
 from tazza.codegen.rows import when
 from tazza.codegen.typed import MEMORY, TypedEmission, Vector, unsupported
+from tazza.engines.cuda.coordinate import coordinates, place_in
 from tazza.engines.cuda.launch import SMALL, THREADS, GridLaunch, Held, blocks_for, own_code
-from tazza.engines.cuda.place import coordinates, place_in
 from tazza.errors import DTypeError, UnsupportedError
 from tazza.operator import Expression
 from tazza.tensor import DataType
