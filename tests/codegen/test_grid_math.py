@@ -62,4 +62,4 @@ def test_declarations_of_what_is_written_become_definitions() -> None:
     assert body.startswith("define internal float @powf(float %x0, float %x1)")
     with pytest.raises(UnsupportedError, match="tgammaf is not written for a GPU"):
         defined(["declare float @tgammaf(float)"])
-    assert set(FUNCTIONS) == {"exp", "log", "log1p", "pow", "sin", "cos", "tan"}
+    assert {"exp", "log", "pow"} < set(FUNCTIONS)
