@@ -52,6 +52,28 @@ class Spread(NamedTuple):
         return "it"
 
 
+class ThereProduct(NamedTuple):
+    """A product of matrices, the last two axes of both factors; the axes before them broadcast."""
+
+    a: Tensor
+    b: Tensor
+    place: Place
+
+    @property
+    def dtype(self) -> DataType:
+        """The element type of the factors."""
+        return self.a.dtype
+
+    @property
+    def rank(self) -> int:
+        """The number of axes of the larger factor."""
+        return max(len(self.a.shape), len(self.b.shape))
+
+    def __str__(self) -> str:
+        return f"{self.a.spec} @ {self.b.spec}"
+
+
+DEVICE_PRODUCTS: Tasks[ThereProduct, Callable[[], Tensor]] = Tasks("product of a device", "device_lazy")
 DEVICE_EVALUATORS: Tasks[Spread, Callable[[], None]] = Tasks("evaluator of a device", "device_lazy")
 
 
@@ -101,6 +123,26 @@ def evaluate_all_there(roots: Sequence[Lazy], outs: Sequence[Tensor | None], eva
         copy_to(made, out)
         results.append(out)
     return results
+
+
+def multiply_there(a: Tensor, b: Tensor) -> Tensor:
+    """Return a @ b where both lie, a row and a column where the rank is 1.
+
+    Raises:
+        ShapeError: a rank of 0, or inner extents that differ.
+        UnsupportedError: they lie in two places, are of two types, or nobody multiplies these there.
+    """
+    if a.place != b.place or a.dtype is not b.dtype:
+        raise UnsupportedError(f"matmul: x1 is {a.spec}, x2 is {b.spec}", hint="bring them to one place and type")
+    if 0 in (len(a.shape), len(b.shape)):
+        raise ShapeError("matmul: a factor has rank 0, it must have an axis", hint="multiply by a number with *")
+    first = a.reshape((1, *a.shape)) if len(a.shape) == 1 else a
+    second = b.reshape((*b.shape, 1)) if len(b.shape) == 1 else b
+    if first.shape[-1] != second.shape[-2]:
+        raise ShapeError(f"matmul: x1 {a.shape} has K = {first.shape[-1]}, x2 {b.shape} has K = {second.shape[-2]}")
+    result = DEVICE_PRODUCTS.choose(ThereProduct(first, second, a.place)).run()
+    rows = () if len(a.shape) == 1 else result.shape[-2:-1]
+    return result.reshape((*result.shape[:-2], *rows, *(() if len(b.shape) == 1 else result.shape[-1:])))
 
 
 def _staged(node: Lazy, place: Place, evaluator: str | None) -> Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.array import apply, assign, evaluate, lazy
+from tazza.array import apply, assign, evaluate, lazy, matmul
 from tazza.array.deferred import Lazy, bind
 from tazza.errors import DTypeError, ShapeError, UnsupportedError
 from tazza.tensor import CUDAPlace, Tensor
@@ -85,6 +85,24 @@ def test_views() -> None:
     np.testing.assert_array_equal(found.plain(), x[1::2, 1:].T + 1)
 
 
+@pytest.mark.parametrize(
+    ("one", "other"), [((2, 3), (3, 5)), ((3,), (3, 5)), ((2, 3), (3,)), ((3,), (3,)), ((4, 2, 3), (3, 5))]
+)
+def test_products_of_matrices(one: tuple[int, ...], other: tuple[int, ...]) -> None:
+    random = np.random.default_rng(5)
+    a, b = (random.standard_normal(shape).astype(np.float32) for shape in (one, other))
+    found = matmul(there(a), there(b))
+    assert found.place == DEVICE
+    np.testing.assert_allclose(found.plain(), a @ b, rtol=1e-5, atol=1e-6)
+
+
+def test_eager_arithmetic_stays_there() -> None:
+    x = there(np.array([1, 2, 3], np.float32))
+    found = (x + x) * 2 - x / 2
+    assert found.place == DEVICE
+    np.testing.assert_array_equal(found.plain(), [3.5, 7, 10.5])
+
+
 def test_what_is_refused() -> None:
     x, y = there(np.ones((2, 3), np.float32)), Tensor.from_numpy(np.ones((2, 3), np.float32))
     with pytest.raises(UnsupportedError, match="an operand is on the host, others are on cuda:0"):
@@ -99,6 +117,10 @@ def test_what_is_refused() -> None:
         (lazy(x) > 0).any().evaluate()
     with pytest.raises(UnsupportedError, match="atan2f is not written for a GPU"):
         apply("atan2", x, x).evaluate()
+    with pytest.raises(UnsupportedError, match="matmul: x1 is"):
+        matmul(x, y)
+    with pytest.raises(ShapeError, match="K = 3, x2"):
+        matmul(x, x)
     with pytest.raises(UnsupportedError, match="are not bound"):
         bind([lazy(x) + 1])
     assert (lazy(x) + 1).explain() == "a kernel of its own on cuda:0"

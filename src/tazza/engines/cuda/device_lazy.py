@@ -1,4 +1,4 @@
-"""The evaluator `cuda`: lazy expressions over tensors of a CUDA device, each as one kernel on its stream.
+"""The evaluator `cuda`: lazy expressions over tensors of a CUDA device, each as one kernel on its stream; products.
 
 A reduction of float32 is made of the values of its elements, by the kernel of the operator of that name.
 """
@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from tazza.array.on_device import DEVICE_EVALUATORS, Source, Spread
+from tazza.array.on_device import DEVICE_EVALUATORS, DEVICE_PRODUCTS, Source, Spread, ThereProduct
 from tazza.array.program import expressions
 from tazza.codegen.block import Slot
 from tazza.codegen.formula_plan import Axes
@@ -98,6 +98,27 @@ def _reduce(task: Spread, values: Tensor, elements: Callable[[], None], context:
     if not isinstance(found, Tensor):
         raise UnsupportedError(f"{operator} gives no tensor")
     context.copy(found, task.target)
+
+
+@DEVICE_PRODUCTS.solving(KIND, place=KIND, help="the operator MatMul or BatchMatMul")
+def multiply(task: ThereProduct) -> Offer[Callable[[], Tensor]] | Unsupported:
+    """Multiply by the operator of products, whichever engine has its kernel."""
+    missing = unavailable()
+    if missing is not None:
+        return Unsupported(missing)
+    if not task.dtype.is_float:
+        return Unsupported(f"it multiplies floating point, not {task.dtype}")
+    return Offer(partial(_multiplied, task))
+
+
+def _multiplied(task: ThereProduct) -> Tensor:
+    several = task.rank > 2
+    arguments = {"broadcast": 1} if several else {}
+    operator, device = "BatchMatMul" if several else "MatMul", device_option(task.place)
+    found = run_once(operator, (task.a, task.b), outputs=1, engine="", device=device, **arguments)[0]
+    if not isinstance(found, Tensor):
+        raise UnsupportedError(f"{operator} gives no tensor")
+    return found
 
 
 def _no_generator() -> Generator:
