@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,14 @@ def test_reduction_ptx() -> None:
     assert ptx.count("bar.sync") == 8, "once for each halving of 256"
     assert "ld.shared" in ptx
     assert "st.shared" in ptx
+
+
+def test_how_many_threads_a_block_may_have_is_told() -> None:
+    """Else the assembler may give each of them more registers than there are for all."""
+    kernel = elementwise(Expression.parse("a + 1"), ("a",), 1024)
+    assert ".maxntid" not in ptx_of(kernel.text("small"))
+    assert ".maxntid 1024" in ptx_of(replace(kernel, most_threads=1024).text("large"))
+    run(replace(kernel, most_threads=8), 0, [])
 
 
 @pytest.mark.parametrize("n", [0, 1, 8, 21])

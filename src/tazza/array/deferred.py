@@ -19,10 +19,11 @@ import numpy.typing as npt
 
 from tazza.array.evaluator import FEW
 from tazza.array.program import REDUCTIONS, reduced_type
-from tazza.errors import ArgumentError, DTypeError, NotFoundError, ShapeError
+from tazza.errors import ArgumentError, DTypeError, NotFoundError, ShapeError, UnsupportedError
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
 from tazza.tensor.function import FUNCTIONS, STANDARD, Rule, arity_error, signature
+from tazza.tensor.place import Place
 from tazza.tensor.promotion import kind_of, result_type
 from tazza.tensor.tensor import Tensor
 
@@ -54,7 +55,7 @@ class Lazy:
     21.0
     """
 
-    __slots__ = ("axes", "dtype", "fixed", "function", "kept", "operands", "reduction", "shape", "value")
+    __slots__ = ("axes", "dtype", "far", "fixed", "function", "kept", "operands", "reduction", "shape", "value")
     __array_ufunc__ = None
     """Lets NumPy's arrays leave `array + expression` to the expression."""
     __hash__ = object.__hash__
@@ -78,6 +79,16 @@ class Lazy:
         self.value = value
         self.fixed = fixed
         self.reduction, self.axes, self.kept = ("", (), False) if reduction is None else reduction
+        self.far: Place | None = None
+        """The device on which a tensor of it lies, if one does."""
+        if isinstance(value, Tensor):
+            if not value.place.is_host:
+                self.far = value.place
+        else:
+            for one in operands:
+                if one.far is not None:
+                    self.far = one.far
+                    break
 
     @property
     def size(self) -> int:
@@ -144,6 +155,10 @@ class Lazy:
             ShapeError, DTypeError: `out` does not fit.
             UnsupportedError: the `evaluator` that was named refuses.
         """
+        if self.far is not None:
+            from tazza.array.on_device import evaluate_there  # it needs `Lazy`
+
+            return evaluate_there(self, out, evaluator)
         if evaluator is None and self._is_small(out):
             from tazza.array.evaluation import compute_few  # it needs `Lazy`
 
@@ -161,6 +176,8 @@ class Lazy:
 
     def explain(self, out: Tensor | None = None, *, evaluator: str | None = None) -> str:
         """Tell what `evaluate` would run: the kernel, the bytes that it reads and writes, what is copied and why."""
+        if self.far is not None:
+            return f"a kernel of its own on {self.far}"
         plan = self._planned(out, evaluator).explain()
         if evaluator is None and self._is_small(out) and self.size >= FEW:
             return f"NumPy, as there is one cheap function and fewer than {FEW_ALONE} elements; else\n{plan}"
@@ -368,6 +385,10 @@ def evaluate(
     >>> [t.numpy().tolist() for t in evaluate([lazy(y), lazy(x)], [x, y])]
     [[5.0, 7.0], [1.0, 2.0]]
     """
+    if any(one.far is not None for one in several):
+        from tazza.array.on_device import evaluate_all_there  # it needs `Lazy`
+
+        return evaluate_all_there(several, [None] * len(several) if out is None else out, evaluator)
     return bind(several, out, evaluator=evaluator).run()
 
 
@@ -378,7 +399,13 @@ def bind(
 
     Each run sees the present values of the operands and overwrites the results of the last one. Numbers that
     change, such as a rate, are given as tensors of rank 0.
+
+    Raises:
+        UnsupportedError: a tensor of them is on a device: there each is computed by itself.
     """
+    far = next((one.far for one in several if one.far is not None), None)
+    if far is not None:
+        raise UnsupportedError(f"expressions on {far} are not bound", hint="evaluate them each time")
     targets = [None] * len(several) if out is None else list(out)
     return _planning()(list(several), targets, evaluator, again=True)
 

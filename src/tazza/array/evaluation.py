@@ -109,7 +109,7 @@ class Evaluation:
         for root, result in zip(self._roots, self.results, strict=True):
             _check_target(root, result)
         self._stages: dict[int, Evaluation] = {} if self._shared is None else self._shared
-        orders = [_order(_inner(root)) for root in self._roots]
+        orders = [order_of(inner_of(root)) for root in self._roots]
         for node in (node for order in orders for node in order if node.reduction):
             if id(node) not in self._stages:
                 self._stages[id(node)] = Evaluation(
@@ -164,8 +164,8 @@ class Evaluation:
     def _group(self, numbers: list[int], orders: list[list[Lazy]]) -> Group:
         """Lower expressions to one program, and find their arrays."""
         reduced = self._roots[numbers[0]]
-        values, program = _lower(
-            [_inner(self._roots[number]) for number in numbers],
+        values, program = lower(
+            [inner_of(self._roots[number]) for number in numbers],
             [node for number in numbers for node in orders[number]],
             {key: stage.results[0] for key, stage in self._stages.items()},
             tuple(self.results[number].dtype for number in numbers),
@@ -215,7 +215,7 @@ class Evaluation:
 def compute_few(root: Lazy, out: Tensor | None) -> Tensor:
     """Compute an expression of few elements node by node, without a plan; it is complete before `out` is written."""
     values: dict[int, Any] = {}
-    order = _order(root)
+    order = order_of(root)
     if any(node.reduction for node in order):
         return Evaluation([root], [out]).run()[0]
     with np.errstate(all="ignore"):
@@ -278,11 +278,12 @@ def _applied(node: Lazy, values: dict[int, Any]) -> Any:
     return FUNCTIONS[node.function].evaluate(*[values[id(one)] for one in operands])
 
 
-def _inner(root: Lazy) -> Lazy:
+def inner_of(root: Lazy) -> Lazy:
+    """Return what a root reduces, or the root itself."""
     return root.operands[0] if root.reduction else root
 
 
-def _order(root: Lazy) -> list[Lazy]:
+def order_of(root: Lazy) -> list[Lazy]:
     """Return every node below `root` once, operands before what uses them; reductions count as operands."""
     seen: set[int] = set()
     order: list[Lazy] = []
@@ -304,7 +305,7 @@ def _is_array(node: Lazy) -> bool:
     return not node.function and node.shape.numel != 1
 
 
-def _lower(
+def lower(
     roots: list[Lazy], order: list[Lazy], staged: dict[int, Tensor], targets: tuple[DataType, ...], reduction: str
 ) -> tuple[list[Tensor | Array], ElementProgram]:
     """Return the values of the operands, and the program; equal steps become one."""

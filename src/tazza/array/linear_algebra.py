@@ -61,6 +61,10 @@ def matmul(x1: Operand, x2: Operand) -> Tensor:
         ShapeError: a rank of 0, inner extents that differ, or batches that do not broadcast.
         DTypeError: bool, or text.
     """
+    if isinstance(x1, Tensor) and isinstance(x2, Tensor) and not (x1.place.is_host and x2.place.is_host):
+        from tazza.array.on_device import multiply_there  # it needs lazy expressions
+
+        return multiply_there(x1, x2)
     a, b = _numbers("matmul", x1, x2)
     for name, array in (("x1", a), ("x2", b)):
         if array.ndim == 0:

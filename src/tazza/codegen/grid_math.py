@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterable
 
-from tazza.codegen import large_angle
+from tazza.codegen import grid_curve, large_angle
 from tazza.codegen.emit import Lanes, Lines
 from tazza.errors import UnsupportedError
 
@@ -87,6 +87,8 @@ def _log1p(v: Lanes, x: str) -> str:
     return v.select(kept, x, value)
 
 
+_expm1 = grid_curve.expm1(_exp, _log)
+
 FUNCTIONS: dict[str, tuple[int, Callable[..., str]]] = {
     "exp": (1, _exp),
     "log": (1, _log),
@@ -95,6 +97,17 @@ FUNCTIONS: dict[str, tuple[int, Callable[..., str]]] = {
     "sin": (1, large_angle.sine),
     "cos": (1, large_angle.cosine),
     "tan": (1, large_angle.tangent),
+    "expm1": (1, _expm1),
+    "tanh": (1, grid_curve.tanh(_expm1)),
+    "sinh": (1, grid_curve.sinh(_exp, _expm1)),
+    "cosh": (1, grid_curve.cosh(_exp)),
+    "asinh": (1, grid_curve.asinh(_log, _log1p)),
+    "acosh": (1, grid_curve.acosh(_log, _log1p)),
+    "atanh": (1, grid_curve.atanh(_log1p)),
+    "log2": (1, grid_curve.logarithm(_log, 2)),
+    "log10": (1, grid_curve.logarithm(_log, 10)),
+    "exp2": (1, grid_curve.exp2(_exp)),
+    "hypot": (2, grid_curve.hypot),
 }
 """Name in libm, for float64: how many operands, and how it is written. With an f behind it, the one for float32."""
 

@@ -68,13 +68,19 @@ class GridKernel:
         lines.label("entry")
         self.write(lines)
         lines.do("ret void")
-        limit = f' "nvvm.maxntid"="{self.most_threads}"' if self.most_threads else ""
-        signature = f"ptx_kernel void @{name}(ptr byval([{self.words} x i64]) align 8 %block)"
-        body = lines.text(signature, f"nounwind{limit}")
+        body = lines.text(f"ptx_kernel void @{name}(ptr byval([{self.words} x i64]) align 8 %block)", "nounwind")
         head = [f'target triple = "{TRIPLE}"']
         if self.shared_doubles:
             head.append(f"@shared = internal addrspace(3) global [{self.shared_doubles} x double] undef, align 16")
-        return "\n".join((*head, *defined(lines.declared), body, METADATA))
+        limit = _LIMIT.format(name=name, threads=self.most_threads) if self.most_threads else ""
+        return "\n".join((*head, *defined(lines.declared), body, METADATA, limit))
+
+
+_LIMIT = """
+!nvvm.annotations = !{{!3}}
+!3 = !{{ptr @{name}, !"maxntidx", i32 {threads}}}
+"""
+"""How LLVM is told of the most threads of a block; newer ones make an attribute of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,9 @@ from tests.cuda_grid import backwards
 DEVICE = CUDAPlace(0)
 
 
-@pytest.mark.parametrize(("shape", "axis", "k"), [((3, 5), 1, 7), ((2, 300), 1, 6), ((40, 3), 0, 5), ((2, 90, 3), 1, 4)])
+@pytest.mark.parametrize(
+    ("shape", "axis", "k"), [((3, 5), 1, 7), ((2, 300), 1, 6), ((40, 3), 0, 5), ((2, 90, 3), 1, 4)]
+)
 def test_all_outputs_are_those_of_the_cpu(shape: tuple[int, ...], axis: int, k: int) -> None:
     X = np.random.default_rng(k).integers(-3, 4, shape).astype(np.float32)
     X.reshape(-1)[::4], X.reshape(-1)[1::5] = np.nan, -0.0

@@ -28,8 +28,7 @@ def unavailable() -> str | None:
 SOURCES = Sources(Path(__file__).parent)
 CUDA = engine(
     KIND,
-    "what is compiled here for NVIDIA's GPUs: formulas, row programs; of gathers, segments, updates of rows, joins and "
-    "recurrent units none has run on a device yet",
+    "what is compiled here for NVIDIA's GPUs: formulas, programs of rows, gathers, segments, updates of rows, images",
     device=KIND,
     priority=15,
     unavailable=unavailable,

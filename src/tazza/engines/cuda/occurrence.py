@@ -2,8 +2,8 @@
 
 Rows are written by the thread of the first occurrence of their index, for all occurrences in turn: no row is written by
 two threads, and numbers are those of the CPU. Few indices are compared with each other, all with all. Of many each
-finds the place of its value in a table by hashing, and then sees those only that have the same place: where they stand
-in the list of that place hangs on who came first, what is found there does not.
+finds the slot of its value in a table by hashing, and then sees those only that have the same slot: where they stand
+in the list of that slot hangs on who came first, what is found there does not.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from tazza.operator import Launch, LaunchChain
 COMPLAINT = "indices that are those of no row"
 FEW = 1024
 """So many indices are compared with each other in one kernel, which takes less time than several."""
-FREE, SPREAD = -1, 0x9E3779B97F4A7C15 - (1 << 64)
-"""What stands in a place of the table that nobody took; and what spreads indices over it: 2^64 by the golden ratio.
+FREE = -1
+"""What stands in a slot of the table that nobody took."""
+SPREAD = 0x9E3779B97F4A7C15 - (1 << 64)
+"""2^64 by the golden ratio, which spreads indices over the table.
 
 Source: Knuth, The Art of Computer Programming, volume 3, section 6.4."""
 
@@ -46,32 +48,32 @@ class Occurrences:
         return {"indices": Slot(self.letter), "indices_count": self.count, "next": again, "first": first}
 
     @property
-    def places_bits(self) -> int:
-        """The table has 2 to this many places, of which half at least stay free; there is none for few indices."""
+    def slot_bits(self) -> int:
+        """The table has 2 to this many slots, of which half at least stay free; there is none for few indices."""
         return (2 * self.count - 1).bit_length() if self.count > FEW else 0
 
     @property
     def scratch_bytes(self) -> int:
         """What is before all arrays included."""
-        places = 3 << self.places_bits if self.places_bits else 0
-        return self.behind + 8 * (2 * self.count + (2 * self.count + 1 + places if places else 0))
+        slots = 3 << self.slot_bits if self.slot_bits else 0
+        return self.behind + 8 * (2 * self.count + (2 * self.count + 1 + slots if slots else 0))
 
     def launch(self) -> Launch:
         """Return the launches that find them."""
         words = {**self.words, "table": self.table}
-        if not self.places_bits:
+        if not self.slot_bits:
             return self._each("", self.count, words, _compare(self.bits), self.complaint)
         at = self.behind + 16 * self.count
-        for name, count in (("place", self.count), ("list", self.count), ("listed", 1)):
+        for name, count in (("slot", self.count), ("list", self.count), ("listed", 1)):
             words[name], at = Scratch(at), at + 8 * count
         for name in ("value", "many", "start"):
-            words[name], at = Scratch(at), at + (8 << self.places_bits)
-        words["shift"] = 64 - self.places_bits
+            words[name], at = Scratch(at), at + (8 << self.slot_bits)
+        words["shift"] = 64 - self.slot_bits
         return LaunchChain(
             (
-                self._each("cleared", 1 << self.places_bits, words, _clear),
-                self._each("placed", self.count, words, _place(self.bits), self.complaint),
-                self._each("begun", 1 << self.places_bits, words, _begin),
+                self._each("cleared", 1 << self.slot_bits, words, _clear),
+                self._each("placed", self.count, words, _take_slot(self.bits), self.complaint),
+                self._each("begun", 1 << self.slot_bits, words, _begin),
                 self._each("listed", self.count, words, _list),
                 self._each("ordered", self.count, words, _order),
             )
@@ -124,42 +126,42 @@ def _compare(bits: int) -> Write:
 
 
 def _clear(t: Threads, p: str) -> None:
-    """Free place p, of which there are as many as threads."""
+    """Free slot p, of which there are as many as threads."""
     t.put("value", p, str(FREE))
     t.put("many", p, "0")
     when(t.lines, t.compare("eq", p, 0), lambda: t.put("listed", "0", "0"))
 
 
-def _place(bits: int) -> Write:
-    """Of index k: `place` is that of its value, -1 where it is no row; `many` counts who has the same."""
+def _take_slot(bits: int) -> Write:
+    """Of index k: `slot` is that of its value, -1 where it is no row; `many` counts who has the same."""
 
     def write(t: Threads, k: str) -> None:
         own = t.index("indices", k, bits)
         good = t.below(own, t.word("table"))
         t.report(t.lines.let(f"xor i1 {good}, true"))
-        t.put("place", k, "-1")
-        places = t.two("shl", "1", t.two("sub", "64", t.word("shift")))
+        t.put("slot", k, "-1")
+        slots = t.two("shl", "1", t.two("sub", "64", t.word("shift")))
 
         def look(p: str) -> str:
-            """Take place p where it is free or has the value; else go on to the next one."""
+            """Take slot p where it is free or has the value; else go on to the next one."""
             found = t.claim("value", p, own, FREE)
             taken = t.lines.let(f"or i1 {t.compare('eq', found, FREE)}, {t.compare('eq', found, own)}")
 
             def take() -> None:
-                t.put("place", k, p)
+                t.put("slot", k, p)
                 t.add_to("many", p)
 
             when(t.lines, taken, take)
-            following = t.two("and", t.add(p, 1), t.two("sub", places, 1))
-            return t.lines.let(f"select i1 {taken}, i64 {places}, i64 {following}")
+            following = t.two("and", t.add(p, 1), t.two("sub", slots, 1))
+            return t.lines.let(f"select i1 {taken}, i64 {slots}, i64 {following}")
 
-        when(t.lines, good, lambda: t.follow(t.two("lshr", t.mul(own, SPREAD), t.word("shift")), places, look))
+        when(t.lines, good, lambda: t.follow(t.two("lshr", t.mul(own, SPREAD), t.word("shift")), slots, look))
 
     return write
 
 
 def _begin(t: Threads, p: str) -> None:
-    """Of place p: `start` is where the list of its indices begins; `many` counts them anew behind this."""
+    """Of slot p: `start` is where the list of its indices begins; `many` counts them anew behind this."""
     many = t.index("many", p)
 
     def take() -> None:
@@ -170,8 +172,8 @@ def _begin(t: Threads, p: str) -> None:
 
 
 def _list(t: Threads, k: str) -> None:
-    """Put index k into the list of its place."""
-    p = t.index("place", k)
+    """Put index k into the list of its slot."""
+    p = t.index("slot", k)
 
     def put() -> None:
         t.put("list", t.add(t.index("start", p), t.add_to("many", p)), k)
@@ -180,8 +182,8 @@ def _list(t: Threads, k: str) -> None:
 
 
 def _order(t: Threads, k: str) -> None:
-    """Of index k: `next` and `first` from the list of its place."""
-    p, count, lines = t.index("place", k), t.word("indices_count"), t.lines
+    """Of index k: `next` and `first` from the list of its slot."""
+    p, count, lines = t.index("slot", k), t.word("indices_count"), t.lines
     t.put("next", k, count)
     t.put("first", k, "0")
 

@@ -22,8 +22,8 @@ from tazza.codegen.typed import MEMORY
 from tazza.codegen.vector import Emission
 from tazza.device import Context
 from tazza.engines.cuda import KIND
+from tazza.engines.cuda.coordinate import coordinates, place_in
 from tazza.engines.cuda.launch import SMALL, THREADS, GridLaunch, Held, blocks_for, own_code
-from tazza.engines.cuda.place import coordinates, place_in
 from tazza.engines.cuda.typed import typed_launch
 from tazza.errors import UnsupportedError
 from tazza.operator import (

@@ -44,7 +44,7 @@ def prepare_rows(
 def _launch(task: RowTask, operands: tuple[Operand, ...], sizes: Mapping[str, int]) -> Launch:
     form = RowForm.of(task, operands)
     cut = _turned(task, operands)
-    deal = deal_of(cut, loads_of(operands), LIMITS)
+    deal = deal_of(cut, loads_of(operands), LIMITS, written=writes_elements(form))
     parts = parts_of(cut, deal, LIMITS)
     made = Making(task, form, cut, sizes)
     return made.launch(deal, "whole") if parts == 1 else LaunchChain(tuple(made.in_parts(deal, parts)))

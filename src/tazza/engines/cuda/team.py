@@ -30,6 +30,8 @@ class Limits:
         block: threads of a block, where nothing speaks for more, and the most that there can be.
         most: the most that there can be.
         held: elements that a thread keeps in registers.
+        short: so long rows leave it half of these, where their elements are written too: more threads are there then
+            which load while others compute and write.
         apart: elements that a thread loads before it computes with them, where it does not keep them.
         busy: threads that fill a device.
         long: so many elements for each thread are worth several blocks.
@@ -39,6 +41,7 @@ class Limits:
     block: int = 256
     most: int = 1024
     held: int = 32
+    short: int = 8192
     apart: int = 8
     busy: int = 1 << 18
     long: int = 256
@@ -98,11 +101,13 @@ def ceiling_power(n: int) -> int:
     return 1 << max(0, n - 1).bit_length()
 
 
-def deal_of(cut: Cut, loads: int, limits: Limits) -> Deal:
-    """Return how rows are dealt out of whose elements so many letters are read.
+def deal_of(cut: Cut, loads: int, limits: Limits, *, written: bool = False) -> Deal:
+    """Return how rows are dealt out of whose elements so many letters are read, and maybe some `written`.
 
     >>> deal_of(Cut(1 << 18, 1024), 1, Limits())
     Deal(team=32, side=1, groups=8, each=32, sure=24, kept=True, parts=False)
+    >>> deal_of(Cut(1 << 18, 1024), 1, Limits(), written=True)
+    Deal(team=64, side=1, groups=1, each=16, sure=12, kept=True, parts=False)
     >>> deal_of(Cut(1000, 10), 1, Limits())
     Deal(team=2, side=1, groups=128, each=6, sure=4, kept=True, parts=False)
     """
@@ -113,7 +118,7 @@ def deal_of(cut: Cut, loads: int, limits: Limits) -> Deal:
     if side == 1:
         team = max(team, limits.warp)
     team = max(1, min(team, few, limits.most // side))
-    held = max(1, limits.held // loads)
+    held = max(1, limits.held // (2 * loads if written and n <= limits.short else loads))
     if side == 1 and team * held < n <= limits.most * held:
         team = max(2 * limits.warp, ceiling_power(-(-n // held)))
     elif side == 1 and n > limits.most * held:

@@ -15,8 +15,8 @@ from tazza.codegen.formula_plan import Axes
 from tazza.codegen.nvptx import GridKernel, place
 from tazza.codegen.rows import when
 from tazza.codegen.typed import MEMORY, TypedEmission, Vector, unsupported
+from tazza.engines.cuda.coordinate import coordinates, place_in
 from tazza.engines.cuda.launch import SMALL, THREADS, GridLaunch, Held, blocks_for, own_code
-from tazza.engines.cuda.place import coordinates, place_in
 from tazza.errors import DTypeError, UnsupportedError
 from tazza.operator import Expression
 from tazza.tensor import DataType
@@ -128,4 +128,6 @@ def _element(lines: Lines, form: TypedForm, i: str) -> None:
     for k, (value, dtype) in enumerate(zip(found, types_of(form.results, names), strict=True), len(form.sources)):
         target = form.targets[k - len(form.sources)]
         pointer, index = place_in(lines, i, numbers, first + k * each)
-        Vector(lines, 1, target).store(Vector(lines, 1, dtype).converted(value, target), pointer, index, None)
+        computed = form.results[k - len(form.sources)].root.head != "name"
+        made = Vector(lines, 1, dtype).converted(value, target, rounded=computed)
+        Vector(lines, 1, target).store(made, pointer, index, None)

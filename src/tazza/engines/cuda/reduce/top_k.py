@@ -29,6 +29,8 @@ from tazza.tensor import DataType, TensorSpec
 
 LONGEST = 1 << 31
 """Places are counted below this."""
+MOST = 1024
+"""More than this are better sorted: each costs a turn over the row."""
 LEAST, NONE = -(1 << 31) + 1, -(1 << 63)
 """What stands for NaN among those of float32; and what is below all."""
 COMPLAINT = "a place that is behind the axis"
@@ -142,8 +144,10 @@ def prepare_top_k(
     X, V = cast("TensorSpec", inputs[0]), cast("TensorSpec", outputs[0])
     axis = top_axis(op, len(X.shape))
     cut, k, limits, flat = _cut(X, axis), V.shape[axis], rows.LIMITS, "F" in op.output_letters
-    if X.dtype is not DataType.FLOAT or cut.along >= LONGEST:
-        return Unsupported(f"it compares less than 2^31 float32 of a row, not {cut.along} {X.dtype.label}")
+    if X.dtype is not DataType.FLOAT or not 0 < cut.along < LONGEST:
+        return Unsupported(f"it compares some float32 of a row, less than 2^31, not {cut.along} {X.dtype.label}")
+    if k > MOST:
+        return Unsupported(f"it takes {MOST} at most, one after the other, not {k}")
     deal, small = deal_of(cut, 1, limits), max(cut.size, V.size) < SMALL
     words: list[Word] = [cut.before * deal.tiles(cut), max(1, deal.tiles(cut)), 1, cut.along, max(1, cut.behind)]
     words += [1, cut.size, 0, k, Slot("X"), Slot("V"), Slot("P"), Slot("F") if flat else 0]
