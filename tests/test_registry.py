@@ -167,3 +167,14 @@ def test_who_finds_an_entry_while_its_module_is_imported_waits_for_the_rest(
             time.sleep(0.001)
         assert HALF["half"]() == 7
         imported.result()
+
+
+def test_threads_that_wait_for_the_modules_of_each_other_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for own, other in (("one", "two"), ("two", "one")):
+        text = f"import time\nfrom tests.test_registry import HALF\nHALF.register('{own}', lambda: 7)\n"
+        wait = f"while '{other}' not in HALF.registered(): time.sleep(0.001)\nassert HALF['{other}']() == 7\n"
+        (tmp_path / f"{own}_of_two.py").write_text(text + wait)
+    monkeypatch.syspath_prepend(tmp_path)
+    with ThreadPoolExecutor(2) as pool:
+        for imported in [pool.submit(importlib.import_module, f"{own}_of_two") for own in ("one", "two")]:
+            imported.result()

@@ -15,6 +15,7 @@ import importlib
 import sys
 import threading
 from collections.abc import Callable, Hashable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from types import FrameType
 from typing import Generic, TypeVar
@@ -167,7 +168,10 @@ class Registry(Generic[K, V]):
         """Wait until another thread that imports the module of an entry has done so; it may need what stands below."""
         module = self._unfinished.get(key, "")
         if _begun(module):
-            importlib.import_module(module)
+            # Two threads that wait for each other get an error, and go on with what is there. Who imports says what
+            # fails.
+            with suppress(Exception):
+                importlib.import_module(module)
         if not _begun(module):  # else this very thread is at it
             self._unfinished.pop(key, None)
 
