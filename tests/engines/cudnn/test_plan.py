@@ -11,6 +11,8 @@ import pytest
 from tazza.device.cuda.vendor import TF32
 from tazza.engines.cudnn.image import STEADY
 from tazza.errors import UnsupportedError
+from tests.device import cudnn_library
+from tests.device.cudnn_library import FakeEngine
 from tests.engines.cudnn.there import W, X, on_device, on_fake, ran, there
 
 
@@ -58,3 +60,13 @@ def test_an_algorithm_is_forced_or_refused() -> None:
         with pytest.raises(UnsupportedError) as raised:
             there("Conv", X, W, kernels=[3, 2], force_algo_fwd=number)
         assert told in f"{raised.value} {raised.value.hint}"
+
+
+@on_fake
+def test_what_is_forced_rounds_no_more_than_the_types_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cudnn_library, "ENGINES", (FakeEngine(1, ("TENSOR_CORE",)), FakeEngine(0)))
+    with pytest.raises(UnsupportedError, match="IMPLICIT_PRECOMP_GEMM"):
+        there("Conv", X, W, kernels=[3, 2], force_algo_fwd=1)
+    with TF32.override(True):
+        on_device("Conv", X, W, kernels=[3, 2], force_algo_fwd=1)
+    assert ran() == [1]

@@ -54,7 +54,7 @@ def _of_nothing(context: Context, image: Image, task: Task, target: Form) -> lis
         return Unsupported("there is nothing to convolve, and something follows")
     device, letter = queue_of(context).device, task.letters[task.direction.value]
     zeros: list[Work] = [Older(device, "cudnnSetTensor", image.dtype, (letter, target))]
-    return [*zeros, *bias_on(context, image, target, letter)] if task.steps else zeros
+    return [*zeros, *bias_on(context, image, target, letter)] if "b" in task.letters else zeros
 
 
 def bias_on(context: Context, image: Image, target: Form, letter: str) -> list[Work]:
