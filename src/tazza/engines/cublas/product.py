@@ -20,7 +20,7 @@ from tazza.device.cuda.vendor import TF32
 from tazza.engines.cublas._declarations import NUMBERS
 from tazza.engines.cublas.library import CUBLAS
 from tazza.operator import Call, Operands
-from tazza.tensor import Allocation, DataType, Tensor
+from tazza.tensor import DataType, Tensor
 
 TYPES = {
     DataType.FLOAT: NUMBERS["CUDA_R_32F"],
@@ -43,12 +43,7 @@ class Ones:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
-    """What lies at the beginning of the scratch memory, between two products of a launch."""
-
-
-Factor: TypeAlias = Slot | Ones | Room
+Factor: TypeAlias = Slot | Ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +60,7 @@ class Product:
 
     A: Factor
     B: Factor
-    C: Slot | Room
+    C: Slot
     extents: tuple[int, int, int]  # M, N, K
     transposed: tuple[bool, bool] = (False, False)
     added: bool = False
@@ -118,10 +113,7 @@ def compute_of(dtype: DataType) -> int:
     return _TF32 if dtype is DataType.FLOAT and TF32.value else _SINGLE
 
 
-def _tensor(factor: Factor, dtype: DataType, operands: Operands) -> Tensor | Allocation:
-    if isinstance(factor, Room):
-        assert operands.scratch is not None, "it was asked for"
-        return operands.scratch
+def _tensor(factor: Factor, dtype: DataType, operands: Operands) -> Tensor:
     return factor.of(operands) if isinstance(factor, Slot) else _ones(operands.context, dtype, factor.count)
 
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from tazza.device import Context, device_of
 from tazza.device.cuda import CUDADevice, queue_of
-from tazza.engines.cublas.product import ProductLaunch
 from tazza.engines.cudnn._declarations import NUMBERS
 from tazza.engines.cudnn.descriptor import Maker
 from tazza.engines.cudnn.graph import TYPES, Form, Problem
@@ -151,23 +150,6 @@ class Older:
             CUDNN.call(self._device, self._function, handle, *arguments)
 
         return call
-
-
-@dataclass(frozen=True, slots=True)
-class Products:
-    """Products by cuBLAS between calls of this library."""
-
-    launch: ProductLaunch
-
-    @property
-    def scratch_bytes(self) -> int:
-        """What lies between them."""
-        return self.launch.scratch_bytes
-
-    def bind(self, operands: Operands, handle: int) -> Callable[[], None]:
-        """Return what makes them."""
-        del handle
-        return self.launch.bind(operands)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tazza.codegen.block import Slot
 from tazza.device import Context
 from tazza.device.cuda import queue_of
-from tazza.engines.cublas.library import CUBLAS
-from tazza.engines.cublas.product import Ones, Product, ProductLaunch, Room
 from tazza.engines.cudnn.graph import Direction, Form, Step
 from tazza.engines.cudnn.image import Image, wishes_of
-from tazza.engines.cudnn.launch import CudnnLaunch, Older, Planned, Products, Work, plan_of
+from tazza.engines.cudnn.launch import CudnnLaunch, Older, Planned, Work, plan_of
 from tazza.operator import Launch, OpView, Unsupported
-from tazza.tensor import DataType
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,33 +64,14 @@ def bias_on(context: Context, image: Image, target: Form, letter: str) -> list[W
 
 
 def sums_of(context: Context, image: Image, slope: Form, letters: tuple[str, str]) -> list[Work]:
-    """Return what sums a slope over all but its channels: the gradient of a bias.
-
-    In float32 that is a product with ones, or two, where there is a cuBLAS: cuDNN takes several times as long.
-    """
+    """Return what sums a slope over all but its channels: the gradient of a bias."""
     device, bias = queue_of(context).device, image.bias_of(slope)
     if 0 in bias.dims:
         return []
     read, written = letters
     if 0 in slope.dims:
         return [Older(device, "cudnnSetTensor", image.dtype, (written, bias))]
-    if image.dtype is DataType.FLOAT and CUBLAS.unavailable() is None:
-        return [Products(_sums(slope, read, written))]
     return [Older(device, "cudnnConvolutionBackwardBias", image.dtype, (read, slope), (written, bias))]
-
-
-def _sums(slope: Form, read: str, written: str) -> ProductLaunch:
-    """Return the sums of each channel of each image, and over the images; or of columns, where channels stand last."""
-    (images, channels, *sides), dY, db = slope.dims, Slot(read), Slot(written)
-    places = math.prod(sides)
-    if slope.steps[1] == 1:
-        rows = images * places
-        return ProductLaunch(DataType.FLOAT, [Product(Ones(rows), dY, db, (1, channels, rows))])
-    products = [
-        Product(dY, Ones(places), Room(), (images * channels, 1, places)),
-        Product(Ones(images), Room(), db, (1, channels, images)),
-    ]
-    return ProductLaunch(DataType.FLOAT, products, images * channels * DataType.FLOAT.itemsize)
 
 
 def joined(*parts: list[Work] | Unsupported) -> Launch | Unsupported:
