@@ -52,6 +52,10 @@ def test_an_algorithm_is_forced_or_refused() -> None:
     assert ran() == [0]
     there("Conv", X, W, kernels=[3, 2], force_algo=[1, 3, 1])
     assert ran() == [1]
+    there("Conv", X, W, np.arange(6, dtype=np.float32), kernels=[3, 2], force_algo_fwd=0)
+    assert ran() == [0], "the bias is added behind"
+    there("ConvRelu", X, W, kernels=[3, 2], force_algo_fwd=0)
+    assert ran() == [1], "engines with a rectifier have other numbers"
     (dY,) = there("Conv", X, W, kernels=[3, 2])
     ran()
     there("ConvGradient", X, W, dY, kernels=[3, 2], no_bias=1, outputs=2, force_algo=[1, 3, 1])

@@ -10,7 +10,9 @@ from tazza.device import Context
 from tazza.engines.cublas import KIND, NAME
 from tazza.engines.cublas.layer import LayerLaunch
 from tazza.engines.cublas.nn.fc import matrix_extents, refusal
-from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.engines.cublas.product import ProductLaunch
+from tazza.operator import Launch, OpView, Spec, Unsupported, kernel_key, launcher
+from tazza.operator.choice import EPILOGUES
 from tazza.ops.nn.fused import FUSED_FC, epilogue_of, sum_and_relu
 from tazza.tensor import DataType, TensorSpec
 
@@ -29,6 +31,13 @@ def prepare_fused_fc(
     found = sum_and_relu(epilogue_of(op))
     if found is None or found.operands != op.operands:
         return Unsupported(f"no product has the epilogue {op.epilogue!r}")
-    if X.dtype is DataType.DOUBLE or 0 in (N, K, M):
-        return Unsupported("float64, or a layer without elements")
+    if 0 in (N, M):
+        return ProductLaunch(X.dtype, ())
+    if X.dtype is DataType.DOUBLE or K == 0:
+        return Unsupported("float64, or sums of nothing")
     return LayerLaunch(X.dtype, (N, M, K), operand=Slot("S", 0) if found.operands else None, rectified=found.rectified)
+
+
+EPILOGUES.register(
+    kernel_key(FUSED_FC.type, NAME, KIND), lambda found: sum_and_relu(found) is not None, help="rectifiers"
+)
