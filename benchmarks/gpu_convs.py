@@ -14,10 +14,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import cast
 
-from tazza.device import current_context
+from tazza.device import current_context, device_of
 from tazza.engines.cudnn.graph import Direction, Problem, Step
 from tazza.engines.cudnn.image import Image, image_of
 from tazza.engines.cudnn.launch import maker_of
+from tazza.engines.cudnn.library import CUDNN
 from tazza.engines.cudnn.plan import Plan, Wishes, able_candidates, choose_plan
 from tazza.engines.cudnn.search import times_of
 from tazza.errors import TazzaError
@@ -91,7 +92,14 @@ def main() -> None:
     """Time them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch", type=int, default=32)
-    found = convolutions(parser.parse_args().batch)
+    batch = parser.parse_args().batch
+    try:
+        device_of(PLACE)
+        CUDNN.functions()
+    except TazzaError as error:
+        print(f"nothing to time: {error.message}")
+        return
+    found = convolutions(batch)
     print(f"{len(found)} convolutions of {MODEL}, {found.total()} in all")
     print(f"{'':42}{'ranked us':>10}{'search us':>10}{'ratio':>8}  where most is lost")
     ways = (
