@@ -14,12 +14,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import cast
 
-from tazza.device import current_context
+from tazza.device import current_context, device_of
 from tazza.engines.cudnn.graph import Direction, Problem, Step
 from tazza.engines.cudnn.image import Image, image_of
 from tazza.engines.cudnn.launch import maker_of
+from tazza.engines.cudnn.library import CUDNN
 from tazza.engines.cudnn.plan import Plan, Wishes, able_candidates, choose_plan
-from tazza.engines.cudnn.search import seconds_of
+from tazza.engines.cudnn.search import times_of
 from tazza.errors import TazzaError
 from tazza.graph.inference import infer_net
 from tazza.models.zoo import CLASSIFIERS
@@ -56,15 +57,14 @@ def _convolutions(batch: int) -> Iterator[Image]:
 
 def timed(problem: Problem, wishes: Wishes) -> tuple[Plan, float, Plan, float]:
     """Return the plan that is ranked first and its seconds, and the fastest of those that fit."""
-    context, maker = current_context(PLACE), maker_of(current_context(PLACE))
+    maker = maker_of(current_context(PLACE))
     first = choose_plan(maker, problem, wishes)
     assert first is not None, "there is a plan"
     plans = [plan for one in able_candidates(maker, problem, wishes)[:MOST_PLANS] if (plan := one.plan) is not None]
-    fitting = [plan for plan in plans if plan.workspace_bytes <= wishes.limit]
-    times = [(seconds_of(context, maker, problem, plan), place) for place, plan in enumerate(fitting)]
-    own = seconds_of(context, maker, problem, first)
-    best = min(times, default=(own, -1))
-    return first, own, (fitting[best[1]] if best[1] >= 0 else first), min(best[0], own)
+    fitting = [first, *(plan for plan in plans if plan.workspace_bytes <= wishes.limit)]
+    times = times_of(PLACE, problem, dict(enumerate(fitting)))
+    best = min(times, key=lambda one: times[one])
+    return first, times[0], fitting[best], times[best]
 
 
 def row(title: str, found: Counter[Image], kind: DataType, wishes: Wishes, steps: tuple[Step, ...] = ()) -> None:
@@ -92,7 +92,14 @@ def main() -> None:
     """Time them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch", type=int, default=32)
-    found = convolutions(parser.parse_args().batch)
+    batch = parser.parse_args().batch
+    try:
+        device_of(PLACE)
+        CUDNN.functions()
+    except TazzaError as error:
+        print(f"nothing to time: {error.message}")
+        return
+    found = convolutions(batch)
     print(f"{len(found)} convolutions of {MODEL}, {found.total()} in all")
     print(f"{'':42}{'ranked us':>10}{'search us':>10}{'ratio':>8}  where most is lost")
     ways = (

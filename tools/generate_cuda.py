@@ -77,13 +77,14 @@ def letter_of(argument: str, enums: frozenset[str]) -> str:
 def written(library: str, text: str) -> str:
     """Return the module."""
     text = re.sub(r"/\*.*?\*/|//[^\n]*|CUDNN_DEPRECATED(?:_ENUM)?\b", " ", text, flags=re.S)
+    text = re.sub(r"\s+", " ", text)
     enums = frozenset(re.findall(r"typedef\s+enum\s*\w*\s*\{[^}]*\}\s*(\w+)\s*;", text)) | {
         "cudaDataType",
         "cudaDataType_t",
     }
     lines = ["FUNCTIONS = {"]
     for name in FUNCTIONS[library].split():
-        found = re.search(rf"([\w ]+?\*?)\s*(?:CUBLASWINAPI|CUDNNWINAPI)?\s+{name}\s*\(([^)]*)\)\s*;", text)
+        found = re.search(rf"(\w+ ?\*?) ?(?:CUBLASWINAPI|CUDNNWINAPI)? ?\b{name} ?\(([^)]*)\) ?;", text)
         assert found is not None, name
         result = "s" if "char" in found[1] else "z" if "size_t" in found[1] else "i"
         given = [one for one in found[2].split(",") if one.strip() not in ("", "void")]

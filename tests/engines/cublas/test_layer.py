@@ -75,3 +75,10 @@ def test_attributes_have_sizes() -> None:
     made = Described(queue_of(current_context(DEVICE)).device, "MatmulDesc", 68, 0)
     with pytest.raises(KernelError):
         made.set("EPILOGUE", ctypes.c_void_p(6))
+
+
+def test_nobody_has_no_result() -> None:
+    found = run_op(
+        "FusedFC", *map(there, (X[:0], W, B)), device=device_option(DEVICE), engine="cublas", epilogue="relu(y)"
+    )
+    assert np.asarray(found).shape == (0, M)

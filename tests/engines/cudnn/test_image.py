@@ -39,7 +39,7 @@ def wishes(direction: Direction, **arguments: Any) -> Wishes | Unsupported:
 def test_what_is_forced_is_of_one_direction() -> None:
     assert wishes(Direction.FORWARD) == Wishes()
     assert wishes(Direction.BACKWARD_DATA, force_algo_fwd=1) == Wishes()
-    listed = [wishes(direction, force_algo=[0, 1, 2], force_algo_fwd=7) for direction in Direction]
+    listed = [wishes(direction, force_algo=[0, 1, 2]) for direction in Direction]
     assert [one.forced.name for one in listed if isinstance(one, Wishes) and one.forced] == [
         "IMPLICIT_GEMM",
         "FFT",
@@ -48,3 +48,7 @@ def test_what_is_forced_is_of_one_direction() -> None:
     refused = wishes(Direction.BACKWARD_DATA, force_algo_dgrad=9)
     assert isinstance(refused, Unsupported)
     assert "force_algo_dgrad = 9" in refused.reason
+    for strange in ({"force_algo": [1, 1]}, {"force_algo": [1, 1, 1], "force_algo_fwd": 0}):
+        refused = wishes(Direction.FORWARD, **strange)
+        assert isinstance(refused, Unsupported)
+        assert "three numbers" in refused.reason

@@ -11,6 +11,8 @@ import pytest
 from tazza.device.cuda.vendor import TF32
 from tazza.engines.cudnn.image import STEADY
 from tazza.errors import UnsupportedError
+from tests.device import cudnn_library
+from tests.device.cudnn_library import FakeEngine
 from tests.engines.cudnn.there import W, X, on_device, on_fake, ran, there
 
 
@@ -50,6 +52,10 @@ def test_an_algorithm_is_forced_or_refused() -> None:
     assert ran() == [0]
     there("Conv", X, W, kernels=[3, 2], force_algo=[1, 3, 1])
     assert ran() == [1]
+    there("Conv", X, W, np.arange(6, dtype=np.float32), kernels=[3, 2], force_algo_fwd=0)
+    assert ran() == [0], "the bias is added behind"
+    there("ConvRelu", X, W, kernels=[3, 2], force_algo_fwd=0)
+    assert ran() == [1], "engines with a rectifier have other numbers"
     (dY,) = there("Conv", X, W, kernels=[3, 2])
     ran()
     there("ConvGradient", X, W, dY, kernels=[3, 2], no_bias=1, outputs=2, force_algo=[1, 3, 1])
@@ -58,3 +64,13 @@ def test_an_algorithm_is_forced_or_refused() -> None:
         with pytest.raises(UnsupportedError) as raised:
             there("Conv", X, W, kernels=[3, 2], force_algo_fwd=number)
         assert told in f"{raised.value} {raised.value.hint}"
+
+
+@on_fake
+def test_what_is_forced_rounds_no_more_than_the_types_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cudnn_library, "ENGINES", (FakeEngine(1, ("TENSOR_CORE",)), FakeEngine(0)))
+    with pytest.raises(UnsupportedError, match="IMPLICIT_PRECOMP_GEMM"):
+        there("Conv", X, W, kernels=[3, 2], force_algo_fwd=1)
+    with TF32.override(True):
+        on_device("Conv", X, W, kernels=[3, 2], force_algo_fwd=1)
+    assert ran() == [1]

@@ -35,3 +35,12 @@ def test_what_has_no_elements_is_zeros_or_the_bias() -> None:
     assert not dW.any()
     assert not db.any()
     assert dX.size == 0
+
+
+@pytest.mark.parametrize("order", ["NCHW", "NHWC"])
+def test_gradients_of_biases_are_sums_of_channels(order: str) -> None:
+    x, w = (value if order == "NCHW" else np.ascontiguousarray(np.moveaxis(value, 1, -1)) for value in (X, W))
+    dY = np.random.default_rng(5).standard_normal((2, 6, 5, 5) if order == "NCHW" else (2, 5, 5, 6)).astype(np.float32)
+    _, db, _ = there("ConvGradient", x, w, dY, kernels=[3, 2], outputs=3, order=order)
+    axes = (0, 2, 3) if order == "NCHW" else (0, 1, 2)
+    np.testing.assert_allclose(db, dY.astype(np.float64).sum(axes), rtol=1e-5, atol=1e-5)

@@ -22,7 +22,8 @@ from tazza.operator import Call, Operands
 from tazza.runtime.log import logger
 from tazza.tensor import DataType
 
-WORKSPACE_BYTES = 4 << 20
+ROOM_BYTES = 4 << 20
+"""Scratch memory that a call may work in."""
 
 
 class Described:
@@ -66,7 +67,7 @@ class LayerLaunch:
     features_first: bool = True
     operand: Slot | None = None
     rectified: bool = False
-    scratch_bytes: int = WORKSPACE_BYTES
+    scratch_bytes: int = ROOM_BYTES
     capturable: bool = True
 
     def bind(self, operands: Operands) -> Call:

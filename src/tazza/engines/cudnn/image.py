@@ -23,39 +23,36 @@ STEADY = flag("cudnn_deterministic", True, "convolutions on CUDA devices give th
 
 MOST_DIMENSIONS = 3
 """Of images."""
-_FFT, _WINOGRAD = ("FFT",), ("WINOGRAD",)
+_FFT, _WINOGRAD, _ANY_ORDER = (
+    Algorithm("FFT", note="FFT"),
+    Algorithm("Winograd", note="WINOGRAD"),
+    Algorithm("sums in any order", note="NONDETERMINISTIC"),
+)
 ALGORITHMS: Mapping[Direction, Mapping[int, Algorithm]] = {
     Direction.FORWARD: {
         0: Algorithm("IMPLICIT_GEMM", 0),
         1: Algorithm("IMPLICIT_PRECOMP_GEMM", 1),
         2: Algorithm("GEMM", 2),
-        4: Algorithm("FFT", notes=_FFT),
-        5: Algorithm("FFT_TILING", notes=_FFT),
-        6: Algorithm("WINOGRAD", notes=_WINOGRAD),
-        7: Algorithm("WINOGRAD_NONFUSED", notes=_WINOGRAD),
+        **dict.fromkeys((4, 5), _FFT),
+        **dict.fromkeys((6, 7), _WINOGRAD),
     },
     Direction.BACKWARD_FILTER: {
-        0: Algorithm("0", notes=("NONDETERMINISTIC",)),
         1: Algorithm("1", 1),
-        2: Algorithm("FFT", notes=_FFT),
-        3: Algorithm("3", notes=("NONDETERMINISTIC",)),
-        4: Algorithm("WINOGRAD", notes=_WINOGRAD),
-        5: Algorithm("WINOGRAD_NONFUSED", notes=_WINOGRAD),
-        6: Algorithm("FFT_TILING", notes=_FFT),
+        **dict.fromkeys((0, 3), _ANY_ORDER),
+        **dict.fromkeys((2, 6), _FFT),
+        **dict.fromkeys((4, 5), _WINOGRAD),
     },
     Direction.BACKWARD_DATA: {
-        0: Algorithm("0", notes=("NONDETERMINISTIC",)),
+        0: _ANY_ORDER,
         1: Algorithm("1", 1),
-        2: Algorithm("FFT", notes=_FFT),
-        3: Algorithm("FFT_TILING", notes=_FFT),
-        4: Algorithm("WINOGRAD", notes=_WINOGRAD),
-        5: Algorithm("WINOGRAD_NONFUSED", notes=_WINOGRAD),
+        **dict.fromkeys((2, 3), _FFT),
+        **dict.fromkeys((4, 5), _WINOGRAD),
     },
 }
 """Numbers that the library's older interface, and so nets of Caffe2, have for algorithms.
 
-Its graphs have engines instead, whose numbers nobody writes down. Of the products over windows these were seen; others
-are told by what the library notes of them.
+Its graphs have engines instead. The numbers of those that multiply windows are the same (seen with cuDNN 9.28); of the
+others the library notes what they are, and does not tell the two forms of one apart.
 """
 _FORCING = {
     Direction.FORWARD: ("force_algo_fwd", 0),
@@ -136,6 +133,8 @@ def refusal(specs: Sequence[Spec], window: Window) -> Unsupported | None:
 def wishes_of(op: OpView, direction: Direction) -> Wishes | Unsupported:
     """Return what an operator asks of the plan for a direction."""
     number = _forced(op, direction)
+    if isinstance(number, Unsupported):
+        return number
     if number >= 0 and number not in ALGORITHMS[direction]:
         return Unsupported(f"{_FORCING[direction][0]} = {number} is no algorithm of the library")
     asked = bool(op.arguments.get("exhaustive_search", 0)) or bool(op.cudnn_exhaustive_search)
@@ -144,7 +143,13 @@ def wishes_of(op: OpView, direction: Direction) -> Wishes | Unsupported:
     return Wishes(op.ws_nbytes_limit, TF32.value, forced, SEARCH.value or asked, steady)
 
 
-def _forced(op: OpView, direction: Direction) -> int:
+def _forced(op: OpView, direction: Direction) -> int | Unsupported:
     """Return the number of the algorithm that is forced, or -1."""
     name, place = _FORCING[direction]
-    return int(op.force_algo[place] if len(op.force_algo) == len(_FORCING) else getattr(op, name))
+    listed: list[int] = op.force_algo
+    if not listed:
+        return int(getattr(op, name))
+    alone = [one for one, _ in _FORCING.values() if getattr(op, one) >= 0]
+    if len(listed) != len(_FORCING) or alone:
+        return Unsupported(f"force_algo = {listed} has three numbers, and none of them alone beside it ({alone})")
+    return listed[place]

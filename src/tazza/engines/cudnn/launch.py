@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
-from weakref import WeakKeyDictionary
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from tazza.device import Context
+from tazza.device import Context, device_of
 from tazza.device.cuda import CUDADevice, queue_of
 from tazza.engines.cudnn._declarations import NUMBERS
 from tazza.engines.cudnn.descriptor import Maker
@@ -22,12 +20,12 @@ from tazza.engines.cudnn.plan import Plan, Wishes, choose_plan
 from tazza.engines.cudnn.search import fastest_plan
 from tazza.errors import KernelError
 from tazza.operator import Call, Operands
-from tazza.runtime.fork import freed_in_child
+from tazza.runtime.cache import Cache
 from tazza.tensor import DataType, Tensor
 
-_PLANS: WeakKeyDictionary[CUDADevice, dict[tuple[Problem, Wishes], Plan | None]] = WeakKeyDictionary()
-"""What was chosen, for each device as long as it lives; two threads may choose the same one both."""
-_lock = freed_in_child(threading.Lock())
+Chosen: TypeAlias = "tuple[Plan | None]"
+PLANS: Cache[tuple[Problem, Wishes], Chosen] = Cache("plans of cuDNN", 4096)
+"""What was chosen; each device has a cache of its own, which ends with it."""
 
 
 def maker_of(context: Context) -> Maker:
@@ -37,15 +35,13 @@ def maker_of(context: Context) -> Maker:
 
 def plan_of(context: Context, problem: Problem, wishes: Wishes) -> Plan | None:
     """Return the plan for a problem on the device of a context, or None where the library has none."""
-    device, key = queue_of(context).device, (problem, wishes)
-    with _lock:
-        kept = _PLANS.get(device)
-        if kept is None:
-            kept = _PLANS[device] = {}
-    if key not in kept:
+    kept = device_of(context.place).handle("plans of cuDNN", PLANS.another, lambda ended: ended.clear())
+    key = problem, wishes
+    found = kept.get(key)
+    if found is None:
         choose = fastest_plan if wishes.search else _ranked
-        kept[key] = choose(context, maker_of(context), problem, wishes)
-    return kept[key]
+        kept.put(key, found := (choose(context, maker_of(context), problem, wishes),))
+    return found[0]
 
 
 def _ranked(context: Context, maker: Maker, problem: Problem, wishes: Wishes) -> Plan | None:
@@ -170,8 +166,8 @@ class CudnnLaunch:
 
     @property
     def implementation(self) -> str:
-        """What engines of the library run it, by their numbers."""
-        return " + ".join(f"engine {work.plan.engine}" for work in self.works if isinstance(work, Planned))
+        """What engines of the library run it, by their numbers, and which of them add in any order."""
+        return " + ".join(str(work.plan) for work in self.works if isinstance(work, Planned))
 
     def bind(self, operands: Operands) -> Call:
         """Return what queues them on the stream of the context."""

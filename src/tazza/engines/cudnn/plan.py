@@ -30,18 +30,15 @@ MOST_NOTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """What tells an algorithm that the library's older interface had names for: an engine's number, or its notes."""
+    """What tells an algorithm that the library's older interface had names for: an engine's number, or a note."""
 
     name: str
     engine: int | None = None
-    notes: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
+    note: str = ""
 
     def is_by(self, candidate: Candidate) -> bool:
         """Whether a candidate is it."""
-        if self.engine is not None:
-            return candidate.number == self.engine
-        return candidate.notes.issuperset(self.notes) and candidate.notes.isdisjoint(self.without)
+        return candidate.number == self.engine if self.engine is not None else self.note in candidate.notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +109,9 @@ class Plan:
         self.descriptor = made
         self.workspace_bytes: int = made.get("EXECUTION_PLAN_WORKSPACE_SIZE", "INT64", 1)[0]
 
+    def __str__(self) -> str:
+        return f"engine {self.engine}{' in any order' if 'NONDETERMINISTIC' in self.notes else ''}"
+
     @property
     def text(self) -> str:
         """The plan as the library writes it down, for the same device and version."""
@@ -164,10 +164,10 @@ def able_candidates(maker: Maker, problem: Problem, wishes: Wishes) -> list[Cand
     graph = operation_graph(maker, problem)
     found = [one for one in candidates(maker, graph) if one.faithful(problem, wishes)]
     if wishes.forced is not None:
-        return _forced(maker, graph, wishes.forced, found)
+        return [one for one in _forced(maker, graph, wishes.forced, found) if one.faithful(problem, wishes)]
     steady = [one for one in found if one.steady or not wishes.steady]
-    compiled = [one for one in steady if not one.compiles]
-    return compiled if compiled else steady if steady else found
+    ready = [one for one in steady if not one.compiles]
+    return ready if ready else steady if steady else found
 
 
 def _forced(maker: Maker, graph: Descriptor, wanted: Algorithm, found: Sequence[Candidate]) -> list[Candidate]:

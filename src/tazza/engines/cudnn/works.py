@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tazza.device import Context
 from tazza.device.cuda import queue_of
@@ -38,6 +38,13 @@ def works_of(op: OpView, context: Context, image: Image, task: Task) -> list[Wor
     wishes = wishes_of(op, task.direction)
     if isinstance(wishes, Unsupported):
         return wishes
+    if wishes.forced is not None and task.steps == (Step.BIAS,):  # engines that add one too have other numbers
+        alone = works_of(op, context, image, replace(task, steps=()))
+        return (
+            alone if isinstance(alone, Unsupported) else [*alone, *bias_on(context, image, target, task.letters["Y"])]
+        )
+    if task.steps:
+        wishes = replace(wishes, forced=None)
     problem = image.problem(task.direction, task.steps)
     plan = plan_of(context, problem, wishes)
     if plan is not None:
@@ -54,7 +61,7 @@ def _of_nothing(context: Context, image: Image, task: Task, target: Form) -> lis
         return Unsupported("there is nothing to convolve, and something follows")
     device, letter = queue_of(context).device, task.letters[task.direction.value]
     zeros: list[Work] = [Older(device, "cudnnSetTensor", image.dtype, (letter, target))]
-    return [*zeros, *bias_on(context, image, target, letter)] if task.steps else zeros
+    return [*zeros, *bias_on(context, image, target, letter)] if "b" in task.letters else zeros
 
 
 def bias_on(context: Context, image: Image, target: Form, letter: str) -> list[Work]:

@@ -3,7 +3,8 @@
 A communicator has a handle for each device. It is made at the first use and lives as long as the process: the library's
 threads and its memory on the devices belong to it. What several threads ask of one goes to all devices in one order.
 
-State: the communicators, changed and used under `_lock`; they are forgotten with the devices they were made for.
+State: the communicators, changed and used under `_lock`; they are forgotten with the devices they were made for. The
+lock is held while one is made, which takes up to some seconds, and while calls are queued, which waits for no device.
 
 Source: NCCL documentation; declarations are those of its header.
 """

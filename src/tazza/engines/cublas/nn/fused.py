@@ -10,22 +10,11 @@ from tazza.device import Context
 from tazza.engines.cublas import KIND, NAME
 from tazza.engines.cublas.layer import LayerLaunch
 from tazza.engines.cublas.nn.fc import matrix_extents, refusal
-from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
-from tazza.ops.nn.fused import FUSED_FC, epilogue_of
+from tazza.engines.cublas.product import ProductLaunch
+from tazza.operator import Launch, OpView, Spec, Unsupported, kernel_key, launcher
+from tazza.operator.choice import EPILOGUES
+from tazza.ops.nn.fused import FUSED_FC, epilogue_of, sum_and_relu
 from tazza.tensor import DataType, TensorSpec
-from tazza.tensor.expression import Expression
-
-_EPILOGUES = {
-    Expression.parse(text).text(): found
-    for text, found in {
-        "y": (0, False),
-        "relu(y)": (0, True), "max(y, 0.0)": (0, True), "max(0.0, y)": (0, True),
-        "y + s0": (1, False), "s0 + y": (1, False),
-        "relu(y + s0)": (1, True), "relu(s0 + y)": (1, True),
-        "max(y + s0, 0.0)": (1, True), "max(s0 + y, 0.0)": (1, True),
-    }.items()
-}  # fmt: skip
-"""How many operands an epilogue has, and whether it ends in a rectifier."""
 
 
 @launcher(FUSED_FC, engine=NAME, device=KIND, accepts=accepts_rows)
@@ -39,9 +28,16 @@ def prepare_fused_fc(
     reason = refusal([*inputs, *outputs], (N, K, M))
     if reason is not None:
         return reason
-    operands, rectified = _EPILOGUES.get(epilogue_of(op).text(), (-1, False))
-    if operands != op.operands:
+    found = sum_and_relu(epilogue_of(op))
+    if found is None or found.operands != op.operands:
         return Unsupported(f"no product has the epilogue {op.epilogue!r}")
-    if X.dtype is DataType.DOUBLE or 0 in (N, K, M):
-        return Unsupported("float64, or a layer without elements")
-    return LayerLaunch(X.dtype, (N, M, K), operand=Slot("S", 0) if operands else None, rectified=rectified)
+    if 0 in (N, M):
+        return ProductLaunch(X.dtype, ())
+    if X.dtype is DataType.DOUBLE or K == 0:
+        return Unsupported("float64, or sums of nothing")
+    return LayerLaunch(X.dtype, (N, M, K), operand=Slot("S", 0) if found.operands else None, rectified=found.rectified)
+
+
+EPILOGUES.register(
+    kernel_key(FUSED_FC.type, NAME, KIND), lambda found: sum_and_relu(found) is not None, help="rectifiers"
+)

@@ -17,7 +17,7 @@ from tazza.engines.cudnn.works import Task, joined, works_of
 from tazza.operator import Launch, OpView, Spec, Unsupported, kernel_key, launcher
 from tazza.operator.choice import EPILOGUES
 from tazza.ops.nn.conv import conv_window
-from tazza.ops.nn.fused import FUSED_CONV, epilogue_of
+from tazza.ops.nn.fused import FUSED_CONV, epilogue_of, sum_and_relu
 from tazza.tensor import TensorSpec
 from tazza.tensor.expression import Expression
 
@@ -27,23 +27,11 @@ def translated(epilogue: Expression) -> tuple[Step, ...] | None:
 
     >>> [step.name for step in translated(Expression.parse("relu(y + s0)"))]
     ['OPERAND', 'BIAS', 'STRICT_RELU']
-    >>> translated(Expression.parse("tanh(y)"))
     """
-    told = epilogue.text()
-    return _STEPS.get(told)
-
-
-_ADDED = (Step.OPERAND, Step.BIAS)
-_STEPS = {
-    Expression.parse(text).text(): steps
-    for texts, steps in {
-        ("y",): (Step.BIAS,),
-        ("relu(y)", "max(y, 0.0)", "max(0.0, y)"): (Step.BIAS, Step.STRICT_RELU),
-        ("y + s0", "s0 + y"): _ADDED,
-        ("relu(y + s0)", "relu(s0 + y)", "max(y + s0, 0.0)", "max(s0 + y, 0.0)"): (*_ADDED, Step.STRICT_RELU),
-    }.items()
-    for text in texts
-}
+    found = sum_and_relu(epilogue)
+    if found is None:
+        return None
+    return (*(Step.OPERAND,) * found.operands, Step.BIAS, *(Step.STRICT_RELU,) * found.rectified)
 
 
 @launcher(FUSED_CONV, engine=NAME, device=KIND, accepts=accepts_rows)
