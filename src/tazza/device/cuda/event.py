@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from tazza.device.cuda.device import CUDADevice
 
 _MILLISECOND_S = 1e-3
+SPIN_S = 1e-3
+"""How long who waits keeps the processor."""
 
 Look: TypeAlias = "Callable[[], BaseException | None]"
 """Returns what work of a device found wrong, or None."""
@@ -52,7 +55,14 @@ class CUDAEvent:
         return status != NOT_READY and status not in CAPTURING
 
     def wait(self) -> None:
-        """Block until the work has ended; raises what it failed with."""
+        """Block until the work has ended; raises what it failed with.
+
+        The first `SPIN_S` seconds it asks again and again: to be woken takes as long as some of the work.
+        """
+        end_s = time.perf_counter() + SPIN_S
+        while time.perf_counter() < end_s:
+            if self.has_ended():
+                break
         self.device.call("cuEventSynchronize", self.handle)
         self._raise_failure()
 

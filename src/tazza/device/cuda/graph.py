@@ -51,6 +51,10 @@ class RecordingStream(CUDAStream):
         """Ask `look()` behind each launch."""
         self.looks.append(look)
 
+    def set_word(self, address: int, word: int) -> None:
+        """Refuse: the number is that of this run."""
+        self._refuse("a number of the host")
+
     def mark(self) -> CUDAEvent:
         """Refuse: it never ends."""
         self._refuse("an event")

@@ -84,6 +84,10 @@ class CUDAStream(Stream):
             self.device.launch_host_function(self.handle, run)
             self._roots.append(called)
 
+    def set_word(self, address: int, word: int) -> None:
+        """Let four bytes of the device be those of a number, which goes with the call: no memory is read later."""
+        self.device.call("cuMemsetD32Async", address, word, 1, self.handle)
+
     def record(self, event: Event) -> None:
         """Schedule `event`, which ends when the work that is queued now has ended, or fails if that failed."""
         event.schedule(self.mark())

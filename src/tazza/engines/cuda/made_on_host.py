@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tazza.device import Context
+from tazza.device.cuda import queue_of
 from tazza.engines.cuda import KIND
 from tazza.operator import (
     KERNELS,
@@ -39,6 +40,10 @@ def _is_free(schema: OpSchema, reference: Kernel) -> bool:
     return all(letter.host or letter.optional for letter in read)
 
 
+WORD_BYTES = 4
+"""Outputs of so many bytes are set, not copied."""
+
+
 @dataclass(frozen=True, slots=True)
 class HostLaunch:
     """Runs the definition on the host; `constant` where it gives the same each time."""
@@ -58,6 +63,8 @@ class HostLaunch:
         """Return what makes the outputs, and queues their copies."""
         names, context = self.parameters, operands.context
         outputs = {letter: operands[letter] for letter in self.op.output_letters}
+        if not self.constant and all(out.nbytes == WORD_BYTES for out in outputs.values()):
+            return self._words(operands, outputs)
 
         def make() -> dict[str, Tensor]:
             made = {letter: Tensor(out.shape, out.dtype, PinnedPlace()) for letter, out in outputs.items()}
@@ -72,6 +79,21 @@ class HostLaunch:
                     context.copy(tensor, outputs[letter])
 
         return _same_each_time(make, copy, context) if self.constant else lambda: copy(make())
+
+    def _words(self, operands: Operands, outputs: Mapping[str, Tensor]) -> Call:
+        """Return what makes outputs of four bytes, which go with the calls that set them."""
+        queue = queue_of(operands.context)
+        arrays: dict[str, Array] = {letter: np.empty(out.shape, out.dtype.numpy) for letter, out in outputs.items()}
+        words = [(outputs[letter], array.reshape(1).view(np.uint32)) for letter, array in arrays.items()]
+
+        def call() -> None:
+            with np.errstate(all="ignore"):
+                self.function(**{name: self._argument(name, arrays, operands) for name in self.parameters})
+            for out, word in words:
+                queue.set_word(out.address, int(word[0]))
+                out.mark_written()
+
+        return call
 
     def _argument(self, name: str, outputs: Mapping[str, Array], operands: Operands) -> Any:
         if name in outputs:
