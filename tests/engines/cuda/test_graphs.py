@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 from tazza.device import device_option
+from tazza.engines import cublas, cuda, cudnn
 from tazza.errors import NumericError
 from tazza.nets import NetBase
 from tazza.nets.plan.recorded import GRAPHS
@@ -135,3 +138,16 @@ def test_a_wrong_label_is_told_by_a_graph_too_and_the_net_goes_on() -> None:
         workspace.feed("label", np.array([0, 2], np.int32), DEVICE)
         net.run()
         assert workspace.fetch("loss") == pytest.approx(np.log(3))
+
+
+def test_each_launch_of_a_device_says_whether_it_may_be_recorded() -> None:
+    found: set[str] = set()
+    for package in (cublas, cuda, cudnn):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            for made in vars(importlib.import_module(module.name)).values():
+                if isinstance(made, type) and made.__module__ == module.name and hasattr(made, "bind"):
+                    names = {*dir(made), *getattr(made, "__dataclass_fields__", ())}
+                    if "scratch_bytes" in names:
+                        found.add(made.__name__)
+                        assert "capturable" in names, made
+    assert {"GridLaunch", "ProductLaunch", "ConvLaunch", "DropoutLaunch"} <= found

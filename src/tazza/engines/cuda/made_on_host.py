@@ -9,7 +9,7 @@ once, and on the device from then on.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from tazza.operator import (
     Unsupported,
     kernel_key,
 )
-from tazza.tensor import DataType, PinnedPlace, Tensor, TensorSpec
+from tazza.tensor import DataType, PinnedPlace, Place, Tensor, TensorSpec
 
 
 def _is_free(schema: OpSchema, reference: Kernel) -> bool:
@@ -53,6 +53,8 @@ class HostLaunch:
     op: OpView
     constant: bool
     scratch_bytes: int = 0
+    there: dict[Place, dict[str, Tensor]] = field(default_factory=dict["Place", "dict[str, Tensor]"], compare=False)
+    """What is made once, on the devices where it was needed."""
 
     @property
     def capturable(self) -> bool:
@@ -78,7 +80,13 @@ class HostLaunch:
                 if tensor.size:
                     context.copy(tensor, outputs[letter])
 
-        return _same_each_time(make, copy, context) if self.constant else lambda: copy(make())
+        if not self.constant:
+            return lambda: copy(make())
+        there = self.there.get(context.place)
+        if there is None:
+            there = {letter: tensor.to_device(context.place) for letter, tensor in make().items()}
+            self.there[context.place] = there
+        return lambda: copy(there)
 
     def _words(self, operands: Operands, outputs: Mapping[str, Tensor]) -> Call:
         """Return what makes outputs of four bytes, which go with the calls that set them."""
@@ -103,14 +111,6 @@ class HostLaunch:
         if name == "random":
             return operands.random()
         return operands.arrays(name) if name in operands.tensors else None
-
-
-def _same_each_time(
-    make: Callable[[], dict[str, Tensor]], copy: Callable[[Mapping[str, Tensor]], None], context: Context
-) -> Call:
-    """Return a call that copies what is made now, and lies on the device from then on."""
-    there = {letter: tensor.to_device(context.place) for letter, tensor in make().items()}
-    return lambda: copy(there)
 
 
 def register_host_made(schema: OpSchema) -> None:
