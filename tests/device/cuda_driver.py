@@ -35,7 +35,7 @@ from tazza.device.cuda.driver import DECLARATIONS, NOT_READY, OUT_OF_MEMORY, SUC
 from tazza.tensor import ALLOCATORS, allocation
 from tests.cuda_grid import Grid, grid_of
 from tests.device.cuda_graphs import FakeGraphs
-from tests.device.happens import Clock, Order
+from tests.device.happens import Mark, Order
 
 INVALID_VALUE, INVALID_CONTEXT, INVALID_CODE, INVALID_HANDLE = 1, 201, 218, 400
 NOT_FOUND, TIMED_OUT, NOT_PERMITTED = 500, 702, 800
@@ -75,14 +75,6 @@ class FakeStream:
 
 Delays = Callable[[list[FakeStream]], list[FakeStream]]
 """Returns streams in the order in which they are asked whether they can go on."""
-
-
-class Mark:
-    """One recording of an event: when it was reached."""
-
-    def __init__(self) -> None:
-        self.at_ms: int | None = None
-        self.before: Clock = {}
 
 
 class FakeEvent:

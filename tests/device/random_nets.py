@@ -23,7 +23,8 @@ from tazza.proto import NetDef, OperatorDef
 from tazza.tensor import CPUPlace, CUDAPlace, Place
 from tazza.workspace import Workspace
 from tests.device.cublas_library import fake_gpu
-from tests.device.cuda_driver import SUCCESS, FakeCUDA, FakeStream, Mark
+from tests.device.cuda_driver import SUCCESS, FakeCUDA, FakeStream
+from tests.device.happens import Mark
 
 PLACES: dict[str, Place] = {"h": CPUPlace(), "c": CUDAPlace(0), "d": CUDAPlace(1)}
 """First letter of a blob's name -> where it lies."""

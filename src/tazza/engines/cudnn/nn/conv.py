@@ -74,7 +74,6 @@ class ConvLaunch:
     """Queues calls of the library, one behind the other."""
 
     works: tuple[Work, ...]
-    capturable: bool = True
 
     @property
     def scratch_bytes(self) -> int:
