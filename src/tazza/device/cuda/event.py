@@ -88,9 +88,9 @@ class CUDAEvent:
         self.device.call("cuEventElapsedTime", ctypes.byref(milliseconds), since.handle, self.handle)
         return milliseconds.value * _MILLISECOND_S
 
-    def __del__(self) -> None:
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:  # `sys` may be gone by then
         handle = getattr(self, "handle", None)  # none where the driver had none
-        if handle is not None and not sys.is_finalizing():
+        if handle is not None and not is_finalizing():
             self.device.give_event(handle)
 
 
