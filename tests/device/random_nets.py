@@ -326,7 +326,7 @@ KINDS: dict[str, tuple[tuple[str, ...], Callable[..., bool], Callable[..., int]]
     "another stream": (tuple(STREAM), _elsewhere_possible, _elsewhere),
 }
 """What is done otherwise -> which calls, whether one matters, what is done."""
-OF_ORDER = [kind for kind, (_, matters, _) in KINDS.items() if matters not in (_always, _two_addresses)]
+OF_ORDER = [kind for kind, (_, matters, _) in KINDS.items() if matters not in (_always, _two_addresses, _others_ready)]
 """Kinds that only change when something is done."""
 OF_HOST = {"the host does not wait", "an end is told too early", "an end is marked too early"}
 """Kinds by which the host reads too early."""
