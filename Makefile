@@ -18,7 +18,7 @@ ONE_MORE := --numprocesses $(shell expr $(WORKERS) + 1) --dist worksteal
 # Compiled modules and tests are kept between runs: collecting the tests is three times as fast then.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv train test delivery test-gpu fuzz-gpu ptxas soak records judge fuzz check types changed-types fast format index engines proto walk tutorial bench bench-tensor bench-nets bench-ops bench-gpu profile docs documents array-api test-oldest
+.PHONY: help venv train test delivery test-gpu test-cuda-wheels fuzz-gpu ptxas soak records judge fuzz check types changed-types fast format index engines proto walk tutorial bench bench-tensor bench-nets bench-ops bench-gpu profile docs documents array-api test-oldest
 
 help:  ## List these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST)
@@ -41,13 +41,16 @@ delivery: venv  ## Tests of what goes with it: the commands of documents, the si
 	$(BIN)/pytest -r s -m delivery $(ONE_MORE) tests/house tests/docs tests/distribution
 
 test-gpu: venv  ## Tests on a CUDA device, all cases of its engines among them; without one, says so, and runs a sample on a fake one
-	$(BIN)/pytest -r s tests/device tests/engines/cuda tests/engines/cublas tests/codegen/test_nvptx.py
+	$(BIN)/pytest -r s tests/device tests/engines/cuda tests/engines/cublas tests/engines/cudnn tests/engines/nccl tests/codegen/test_nvptx.py
 
 fuzz-gpu: venv  ## Random nets on a fake host with two CUDA devices that run as late as can be, and mutants of calls: some ten minutes
 	$(BIN)/python -m tests.device $(ONLY)
 
 ptxas: venv  ## Assemble every kernel of our own for CUDA for three generations of GPUs, by the assembler of the extra ptxas: some ten minutes
 	$(BIN)/python -m tests.device.assembled $(ONLY)
+
+test-cuda-wheels: venv  ## Plans of cuDNN for GPUs that are described and not there, and declarations beside headers: with the extra cuda, a minute or two
+	$(BIN)/pytest -r s tests/wheels
 
 soak: venv  ## Ten thousand random nets under stress, thousands that are made and deleted or interrupted: some ten minutes
 	$(BIN)/pytest --quiet --soak tests/nets/test_stress.py tests/nets/test_interrupts.py tests/nets/test_interrupt_places.py

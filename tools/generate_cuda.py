@@ -1,6 +1,7 @@
 """Write the declarations of NVIDIA's libraries anew from their headers, for those functions that are called.
 
-The headers come with the wheels `nvidia-cublas` and `nvidia-cudnn-cu13`, or with any installation of CUDA:
+The headers come with the wheels `nvidia-cublas`, `nvidia-cudnn-cu13` and `nvidia-nccl-cu13`, or with an installation
+of CUDA:
 
     python tools/generate_cuda.py cublas HEADER...
 
@@ -18,29 +19,45 @@ ROOT = Path(__file__).resolve().parent.parent
 FUNCTIONS = {
     "cublas": """
         cublasCreate_v2 cublasDestroy_v2 cublasGetStatusString cublasGetVersion_v2 cublasSetStream_v2
-        cublasSetWorkspace_v2 cublasGemmEx cublasGemmStridedBatchedEx
+        cublasSetWorkspace_v2 cublasGemmEx cublasGemmStridedBatchedEx cublasLtMatmul cublasLtMatmulDescCreate
+        cublasLtMatmulDescDestroy
+        cublasLtMatmulDescSetAttribute cublasLtMatrixLayoutCreate cublasLtMatrixLayoutDestroy
     """,
     "cudnn": """
-        cudnnCreate cudnnDestroy cudnnGetVersion cudnnGetErrorString cudnnSetStream cudnnCreateTensorDescriptor
-        cudnnDestroyTensorDescriptor cudnnSetTensorNdDescriptor cudnnCreateFilterDescriptor
-        cudnnDestroyFilterDescriptor cudnnSetFilterNdDescriptor cudnnCreateConvolutionDescriptor
-        cudnnDestroyConvolutionDescriptor cudnnSetConvolutionNdDescriptor cudnnSetConvolutionGroupCount
-        cudnnSetConvolutionMathType cudnnGetConvolutionForwardAlgorithm_v7 cudnnConvolutionForward cudnnAddTensor
-        cudnnGetConvolutionBackwardDataAlgorithm_v7 cudnnConvolutionBackwardData
-        cudnnGetConvolutionBackwardFilterAlgorithm_v7 cudnnConvolutionBackwardFilter cudnnConvolutionBackwardBias
-        cudnnCreatePoolingDescriptor cudnnDestroyPoolingDescriptor cudnnSetPoolingNdDescriptor cudnnPoolingForward
-        cudnnPoolingBackward
+        cudnnCreate cudnnDestroy cudnnGetVersion cudnnGetErrorString cudnnGetLastErrorString cudnnSetStream
+        cudnnCreateTensorDescriptor cudnnDestroyTensorDescriptor cudnnSetTensorNdDescriptor cudnnAddTensor
+        cudnnSetTensor cudnnConvolutionBackwardBias cudnnBackendCreateDescriptor cudnnBackendDestroyDescriptor
+        cudnnBackendSetAttribute cudnnBackendGetAttribute cudnnBackendFinalize cudnnBackendExecute
+    """,
+    "nccl": """
+        ncclGetVersion ncclGetErrorString ncclCommInitAll ncclCommAbort ncclGroupStart ncclGroupEnd ncclAllReduce
+        ncclBroadcast ncclReduce ncclAllGather ncclReduceScatter
     """,
 }
 ENUMS = {
-    "cublas": ("cublasStatus_t", "cublasOperation_t", "cublasGemmAlgo_t", "cublasComputeType_t", "cudaDataType"),
+    "cublas": ("cublasStatus_t", "cublasOperation_t", "cublasGemmAlgo_t", "cublasComputeType_t", "cudaDataType",
+        "cublasLtEpilogue_t", "cublasLtMatmulDescAttributes_t"),
     "cudnn": (
-        "cudnnStatus_t", "cudnnDataType_t", "cudnnTensorFormat_t", "cudnnConvolutionMode_t", "cudnnMathType_t",
-        "cudnnPoolingMode_t", "cudnnNanPropagation_t", "cudnnDeterminism_t", "cudnnConvolutionFwdAlgo_t",
-        "cudnnConvolutionBwdDataAlgo_t", "cudnnConvolutionBwdFilterAlgo_t",
+        "cudnnStatus_t", "cudnnDataType_t", "cudnnConvolutionMode_t", "cudnnPointwiseMode_t", "cudnnNanPropagation_t",
+        "cudnnBackendDescriptorType_t", "cudnnBackendAttributeType_t", "cudnnBackendAttributeName_t",
+        "cudnnBackendHeurMode_t", "cudnnBackendNumericalNote_t", "cudnnBackendBehaviorNote_t",
     ),
+    "nccl": ("ncclResult_t", "ncclRedOp_t", "ncclDataType_t"),
 }  # fmt: skip
-LETTERS = {"int": "i", "size_t": "z", "long long int": "q", "float": "f", "double": "d"}
+LETTERS = {
+    "int": "i",
+    "size_t": "z",
+    "long long int": "q",
+    "int64_t": "q",
+    "uint64_t": "q",
+    "float": "f",
+    "double": "d",
+}
+UNUSED = re.compile(
+    r"CUDNN_ATTR_(?!TENSOR_|CONVOLUTION_|POINTWISE_|OPERATION_CONVOLUTION_|OPERATION_POINTWISE_|OPERATIONGRAPH_"
+    r"|ENGINE|EXECUTION_PLAN_|VARIANT_PACK_|DEVICEPROP_)|ncclMaxRedOp"
+)
+"""Enumerators that are left out: attributes of descriptors that nobody makes here, and what is computed of sizes."""
 
 
 def letter_of(argument: str, enums: frozenset[str]) -> str:
@@ -61,13 +78,16 @@ def letter_of(argument: str, enums: frozenset[str]) -> str:
 def written(library: str, text: str) -> str:
     """Return the module."""
     text = re.sub(r"/\*.*?\*/|//[^\n]*|CUDNN_DEPRECATED(?:_ENUM)?\b", " ", text, flags=re.S)
-    enums = frozenset(re.findall(r"typedef\s+enum\s*\w*\s*\{[^}]*\}\s*(\w+)\s*;", text)) | {"cudaDataType"}
+    enums = frozenset(re.findall(r"typedef\s+enum\s*\w*\s*\{[^}]*\}\s*(\w+)\s*;", text)) | {
+        "cudaDataType",
+        "cudaDataType_t",
+    }
     lines = ["FUNCTIONS = {"]
     for name in FUNCTIONS[library].split():
-        found = re.search(rf"([\w ]+?\*?)\s*(?:CUBLASWINAPI|CUDNNWINAPI)\s+{name}\s*\(([^)]*)\)\s*;", text)
+        found = re.search(rf"([\w ]+?\*?)\s*(?:CUBLASWINAPI|CUDNNWINAPI)?\s+{name}\s*\(([^)]*)\)\s*;", text)
         assert found is not None, name
         result = "s" if "char" in found[1] else "z" if "size_t" in found[1] else "i"
-        given = [one for one in found[2].split(",") if one.strip() != "void"]
+        given = [one for one in found[2].split(",") if one.strip() not in ("", "void")]
         lines.append(f'    "{name}": "{result}{"".join(letter_of(one, enums) for one in given)}",')
     lines += ["}", '"""Of each function a letter for its result, and one for each argument."""', "NUMBERS = {"]
     for kind in ENUMS[library]:
@@ -82,14 +102,18 @@ def written(library: str, text: str) -> str:
 def numbered(body: str) -> list[tuple[str, int]]:
     """Return the names of an enumeration and their numbers.
 
-    >>> numbered("A = 3, B, C = A, D = (1 << 2)")
-    [('A', 3), ('B', 4), ('C', 3), ('D', 4)]
+    >>> numbered("A = 3, B, C = A, D = (1 << 2), E = (A | 128)")
+    [('A', 3), ('B', 4), ('C', 3), ('D', 4), ('E', 131)]
     """
     found: dict[str, int] = {}
     following = 0
     for entry in body.split(","):
         name, _, value = (part.strip() for part in entry.partition("="))
-        if not name:
+        if not name or UNUSED.match(name):
+            continue
+        if "|" in value:
+            following = sum(found[part] if part in found else int(part, 0) for part in re.findall(r"\w+", value))
+            found[name], following = following, following + 1
             continue
         shifted = re.fullmatch(r"\(?\s*(\w+)\s*<<\s*(\w+)\s*\)?", value)
         if shifted is not None:

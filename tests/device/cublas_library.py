@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tazza.device.cuda.vendor import TYPES
-from tazza.engines.cublas._declarations import FUNCTIONS
+from tazza.engines.cublas._declarations import FUNCTIONS, NUMBERS
 from tazza.engines.cublas.library import CUBLAS
 from tests.device.cuda_driver import FakeCUDA, fake_cuda
 from tests.device.cudnn_library import fake_cudnn
 
-INVALID, NO_MEMORY, FAILED = 7, 3, 13
+INVALID, NO_MEMORY, FAILED, TF32 = 7, 3, 13, 77
 NARROW: dict[int, Any] = {74: np.float16, 75: ml_dtypes.bfloat16}
 KINDS: dict[int, Any] = {0: np.float32, 1: np.float64, 2: np.float16, 14: ml_dtypes.bfloat16}
 
@@ -34,6 +34,7 @@ class FakeCublas:
         self.handles: dict[int, int | None] = {}
         self.workspaces: dict[int, int] = {}
         """Addresses, by handle."""
+        self.described: dict[int, dict[str, Any]] = {}
         self._numbers = itertools.count(5000)
         self.library: Any = SimpleNamespace(_name="fake")
         for name, letters in FUNCTIONS.items():
@@ -83,7 +84,7 @@ class FakeCublas:
          count, compute, _) = given  # fmt: skip
         if lda < max(1, k if flip_a else m) or ldb < max(1, n if flip_b else k) or ldc < max(1, m):
             return INVALID
-        if {a_type, b_type, c_type} != {a_type} or (compute == 70) != (a_type == 1):
+        if {a_type, b_type, c_type} != {a_type} or (compute == 70) != (a_type == 1) or (compute == TF32 and a_type):
             return INVALID
         scalar = ctypes.c_double if compute == 70 else ctypes.c_float
         factors = scalar.from_address(alpha).value, scalar.from_address(beta).value
@@ -95,16 +96,88 @@ class FakeCublas:
         def work() -> None:
             dtype = np.dtype(KINDS[a_type])
             wide = np.float64 if compute == 70 else np.float32
-            narrow = NARROW.get(compute, dtype)
             for i in range(count):
                 a = _columns(A + i * step_a * dtype.itemsize, (k, m) if flip_a else (m, k), lda, dtype)
                 b = _columns(B + i * step_b * dtype.itemsize, (n, k) if flip_b else (k, n), ldb, dtype)
                 c = _columns(C + i * step_c * dtype.itemsize, (m, n), ldc, dtype)
-                first, second = (a.T if flip_a else a).astype(narrow), (b.T if flip_b else b).astype(narrow)
-                value = factors[0] * (first.astype(wide) @ second.astype(wide))
+                a, b = (_factor(one, compute, wide) for one in (a, b))
+                value = factors[0] * ((a.T if flip_a else a) @ (b.T if flip_b else b))
                 c[...] = (value if factors[1] == 0 else value + factors[1] * c.astype(wide)).astype(dtype)
 
         return FAILED if self.gpu.launch(stream, work) else 0
+
+    # -- cuBLASLt ------------------------------------------------------------------------------------------------------
+
+    def _describe(self, descriptor: int, *given: int) -> int:
+        made = next(self._numbers)
+        ctypes.c_void_p.from_address(descriptor).value = made
+        self.described[made] = {"given": given}
+        return 0
+
+    def _forget(self, descriptor: int) -> int:
+        return 0 if self.described.pop(descriptor, None) is not None else INVALID
+
+    cublasLtMatmulDescCreate = cublasLtMatrixLayoutCreate = _describe
+    cublasLtMatmulDescDestroy = cublasLtMatrixLayoutDestroy = _forget
+
+    def cublasLtMatmulDescSetAttribute(self, descriptor: int, name: int, value: int, nbytes: int) -> int:
+        """Set an attribute, of four bytes, or eight for an address."""
+        known = {
+            NUMBERS[f"CUBLASLT_MATMUL_DESC_{one}"]: one for one in ("TRANSA", "TRANSB", "EPILOGUE", "BIAS_POINTER")
+        }
+        size = 8 if known.get(name) == "BIAS_POINTER" else 4
+        if name not in known or nbytes != size:
+            return INVALID
+        kind = ctypes.c_uint64 if size == 8 else ctypes.c_uint32
+        self.described[descriptor][known[name]] = kind.from_address(value).value
+        return 0
+
+    def cublasLtMatmul(self, handle: int, *given: Any) -> int:
+        """Queue a product with what stands behind it."""
+        asked, alpha, A, of_a, B, of_b, beta, C, of_c, D, of_d, algorithm, space, nbytes, stream = given
+        found = self.described[asked]
+        compute, scale = found["given"]
+        layouts = [self.described[one]["given"] for one in (of_a, of_b, of_c, of_d)]
+        kinds = {layout[0] for layout in layouts}
+        addresses = (A, B, C, D, found["BIAS_POINTER"], *(() if space is None else (space, space + nbytes - 1)))
+        if len(kinds) != 1 or scale != 0 or compute not in (68, TF32, *NARROW) or layouts[2] != layouts[3] or algorithm:
+            return INVALID
+        if handle not in self.handles or not all(self.gpu.kind_at(at).startswith("device") for at in addresses):
+            return INVALID
+        flips = found.get("TRANSA", 0), found.get("TRANSB", 0)
+        (m, k), (k2, n) = (
+            layout[2:0:-1] if flip else layout[1:3] for layout, flip in zip(layouts, flips, strict=False)
+        )
+        if (m, n) != layouts[3][1:3] or k != k2:
+            return INVALID
+        dtype = np.dtype(KINDS[kinds.pop()])
+        factors = [ctypes.c_float.from_address(one).value for one in (alpha, beta)]
+
+        def work() -> None:
+            a, b, c, d = (
+                _columns(at, layout[1:3], layout[3], dtype) for at, layout in zip((A, B, C, D), layouts, strict=True)
+            )
+            left, right = (_factor(one, compute, np.float32) for one in (a, b))
+            value = factors[0] * ((left.T if flips[0] else left) @ (right.T if flips[1] else right))
+            value = value + factors[1] * c.astype(np.float32) if factors[1] else value
+            value = value + _columns(found["BIAS_POINTER"], (m, 1), m, dtype).astype(np.float32)
+            relu = found["EPILOGUE"] == NUMBERS["CUBLASLT_EPILOGUE_RELU_BIAS"]
+            d[...] = (np.maximum(value, 0) if relu else value).astype(dtype)
+
+        self.gpu.launch(stream, work)
+        return 0
+
+
+def _factor(matrix: NDArray[Any], compute: int, wide: Any) -> NDArray[Any]:
+    """Return what is multiplied in place of a matrix."""
+    if compute == TF32:
+        return _rounded(matrix, wide)
+    return matrix.astype(NARROW.get(compute, matrix.dtype)).astype(wide)
+
+
+def _rounded(matrix: NDArray[Any], wide: Any) -> NDArray[Any]:
+    """Return float32 without its last 13 bits."""
+    return (np.ascontiguousarray(matrix).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32).astype(wide)
 
 
 def _columns(address: int, shape: tuple[int, int], leading: int, dtype: np.dtype[Any]) -> NDArray[Any]:

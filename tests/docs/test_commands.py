@@ -28,6 +28,7 @@ NOT_RUN = {
     "make test": "runs for a quarter of an hour",
     "make delivery": "runs this",
     "make test-gpu": "runs a part of this",
+    "make test-cuda-wheels": "needs libraries of NVIDIA of more than a gigabyte",
     "make ptxas": "needs the assembler of NVIDIA",
     "make check": "runs this, but for what is slow",
     "make types": "a part of `make check` looks at what changed",

@@ -31,6 +31,7 @@ from tazza.db.images import count_records, load_idx
 from tazza.db.sentences import read_vocabulary
 from tazza.db.text import read_characters
 from tazza.device import Generator
+from tazza.engines.cudnn import search as cudnn_search
 from tazza.fitting import find_source
 from tazza.images import Preprocessing, read_images, read_labels
 from tazza.interop import PredictorFile
@@ -101,6 +102,11 @@ def _resume_pictures(path: Path) -> object:
     return train_pictures(None, {}, path, resume=True, overwrite=False)
 
 
+def _searched_there(path: Path) -> object:
+    with CACHE_DIR.override(str(path.parent)):
+        return cudnn_search._read()  # pyright: ignore[reportPrivateUsage] -- what a search reads first
+
+
 def _searched(path: Path) -> object:
     with CACHE_DIR.override(str(path.parent)):
         return search._read()  # pyright: ignore[reportPrivateUsage] -- what a process reads when it starts
@@ -169,6 +175,7 @@ READERS = [
     Reader("checkpoint", _trainer),
     Reader("models of machines", machine.stored, ".json", is_cache=True),
     Reader("table of a search", _searched, ".json", is_cache=True, prefix="search"),
+    Reader("table of cuDNN's engines", _searched_there, ".json", is_cache=True, prefix="cudnn_search"),
     Reader("folder of compiled kernels", _compiled, is_cache=True, reads_content=False),
     Reader("module", load_module, ".so"),
     Reader("module of Python", load_module, ".py"),

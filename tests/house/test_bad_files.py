@@ -142,6 +142,7 @@ READ_BY: dict[str, list[str]] = {
     "array/safetensors.py": ["safetensors"],
     "runtime/machine.py": ["models of machines"],
     "nets/plan/search.py": ["table of a search"],
+    "engines/cudnn/search.py": ["table of cuDNN's engines"],
     "runtime/native_code.py": ["folder of compiled kernels"],
     "runtime/native.py": ["module"],
     "ops/control/print.py": [],

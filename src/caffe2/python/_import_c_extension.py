@@ -104,6 +104,7 @@ from caffe2.python._extension_workspace import (
     switch_workspace,
     workspaces,
 )
+from tazza.device import initialize_devices
 
 __all__ = [
     "DB",
@@ -289,7 +290,7 @@ def builtin_cpu_supports_avx2() -> bool:
 
 def num_cuda_devices() -> int:
     """Return how many GPUs there are to run on."""
-    return 0
+    return sum(place.kind == "cuda" for place in initialize_devices().present)
 
 
 def get_cuda_version() -> int:

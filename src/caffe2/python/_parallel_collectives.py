@@ -7,7 +7,7 @@ equal model, `Allreduce` and `Broadcast` do both, over common worlds that the ne
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from caffe2.python import core, workspace
 from caffe2.python._parallel_blobs import (
@@ -105,7 +105,8 @@ def _sum(model: Any, net: Any, group: dict[int, Any], devices: Sequence[int]) ->
     with _scope(model._device_type, first):
         blobs = [target]
         for device in devices[1:]:
-            near = pattern is None or not len(pattern) or pattern[first][device]  # a machine without GPUs knows of none
+            here = pattern is not None and max(first, device) < len(pattern)
+            near = not here or bool(cast("Any", pattern)[first][device])  # nothing is known of GPUs that are not here
             blobs.append(group[device] if near else net.Copy(group[device], f"{target}_gpu{device}_copy"))
         net.Sum(blobs, [target], name="dpm")
 

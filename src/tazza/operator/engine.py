@@ -207,11 +207,20 @@ def _ranked(type: str, device: str, wanted: str, changes: int) -> tuple[Candidat
             rest = {name: Candidate(name, wanted=False) for name in default if name not in found}
         else:
             asked = place < len(words)
-            rest = {name: Candidate(name, asked, not asked, place) for name in algorithms(word, default)}
+            rest = {name: Candidate(name, asked, not asked, place) for name in algorithms(_own(word, default), default)}
         found.update({name: one for name, one in rest.items() if name not in found})
     for name in (*default, *native):
         found.setdefault(name, Candidate(name, wanted=False))
     return tuple(found.values())
+
+
+def _own(word: str, names: Collection[str]) -> str:
+    """Return what a word of the format is called here, where there is such an engine for the device.
+
+    >>> _own("CUDNN", ["cudnn"]), _own("CUDNN", ["onednn"]), _own("Cudnn", ["cudnn"])
+    ('cudnn', 'CUDNN', 'Cudnn')
+    """
+    return word.lower() if word in FORMAT_ENGINES and word.lower() in names else word
 
 
 def algorithms(word: str, names: Iterable[str]) -> tuple[str, ...]:

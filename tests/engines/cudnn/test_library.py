@@ -8,7 +8,7 @@ import pytest
 
 from tazza.device import current_context, stream_pool, streaming
 from tazza.device.cuda import queue_of
-from tazza.engines.cudnn.library import CUDNN, Descriptor, integers, version
+from tazza.engines.cudnn.library import CUDNN, TensorDescriptor, version
 from tazza.errors import KernelError
 from tazza.tensor import CUDAPlace
 from tests.cuda_there import why_no_device
@@ -26,18 +26,18 @@ def test_a_context_has_one_handle_and_each_stream_its_own() -> None:
 
 
 def test_what_it_refuses_is_an_error() -> None:
-    made = Descriptor(queue_of(current_context(DEVICE)).device, "Tensor")
+    device = queue_of(current_context(DEVICE)).device
     with pytest.raises(KernelError, match="cuDNN answers cudnnSetTensorNdDescriptor with status"):
-        made.set("cudnnSetTensorNdDescriptor", 0, 1, integers([3]), integers([1]))
+        TensorDescriptor(device, 0, [3], [1])
 
 
 @pytest.mark.skipif(why_no_device() is None, reason="the real library does not tell how many descriptors there are")
 def test_descriptors_end_with_their_objects() -> None:
     library = CUDNN.functions().fake
     assert isinstance(library, FakeCudnn)
-    made = Descriptor(queue_of(current_context(DEVICE)).device, "Filter")
-    assert made.handle in library.descriptors
+    made = TensorDescriptor(queue_of(current_context(DEVICE)).device, 0, [1, 2, 3, 4], [24, 12, 4, 1])
     handle = made.handle
+    assert handle in library.tensors
     del made
     gc.collect()
-    assert handle not in library.descriptors
+    assert handle not in library.tensors

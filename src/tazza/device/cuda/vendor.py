@@ -23,7 +23,12 @@ from tazza.device.cuda.context import queue_of
 from tazza.device.cuda.device import CUDADevice
 from tazza.device.initializer import initialize_devices
 from tazza.errors import KernelError, OutOfMemoryError, UnavailableError
+from tazza.runtime.flags import flag
 from tazza.runtime.fork import freed_in_child
+
+TF32 = flag(
+    "cuda_tf32", False, "products and convolutions of float32 on CUDA devices may round factors to TF32", kernels=True
+)
 
 TYPES: Mapping[str, Any] = {
     "p": ctypes.c_void_p,
@@ -127,12 +132,19 @@ class VendorLibrary:
         Raises:
             OutOfMemoryError, KernelError: the status is not success.
         """
-        function = getattr(self.functions(), name)
         device.enter()
         try:
-            status = function(*args)
+            self.call_anywhere(name, *args)
         finally:
             device.leave()
+
+    def call_anywhere(self, name: str, *args: object) -> None:
+        """Call a function for which it does not matter what the current context is.
+
+        Raises:
+            OutOfMemoryError, KernelError: the status is not success.
+        """
+        status = getattr(self.functions(), name)(*args)
         if status != 0:
             self._raise(name, status)
 

@@ -1,6 +1,7 @@
-"""The engine `cublas`: products of matrices by NVIDIA's library, in float32 (not TF32), float64, float16 and bfloat16.
+"""The engine `cublas`: products of matrices by NVIDIA's library, in float32, float64, float16 and bfloat16.
 
-Products of half-precision numbers are added up in float32.
+Products of half-precision numbers are added up in float32; factors of float32 are rounded to TF32 where the flag
+`cuda_tf32` allows it.
 """
 
 from __future__ import annotations

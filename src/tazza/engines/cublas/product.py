@@ -16,6 +16,7 @@ import numpy as np
 from tazza.codegen.block import Slot
 from tazza.device import Context
 from tazza.device.cuda import queue_of
+from tazza.device.cuda.vendor import TF32
 from tazza.engines.cublas._declarations import NUMBERS
 from tazza.engines.cublas.library import CUBLAS
 from tazza.operator import Call, Operands
@@ -31,6 +32,7 @@ TYPES = {
 _N, _T = NUMBERS["CUBLAS_OP_N"], NUMBERS["CUBLAS_OP_T"]
 _DEFAULT = NUMBERS["CUBLAS_GEMM_DEFAULT"]
 _SINGLE, _DOUBLE = NUMBERS["CUBLAS_COMPUTE_32F"], NUMBERS["CUBLAS_COMPUTE_64F"]
+_TF32 = NUMBERS["CUBLAS_COMPUTE_32F_FAST_TF32"]
 _NARROW = {"bf16": NUMBERS["CUBLAS_COMPUTE_32F_FAST_16BF"], "f16": NUMBERS["CUBLAS_COMPUTE_32F_FAST_16F"]}
 """Values of the flag `fpmath` -> in what products of float32 are computed; they are added up in float32."""
 LARGEST = (1 << 31) - 1
@@ -103,15 +105,18 @@ def _arguments(product: Product, dtype: DataType, operands: Operands) -> tuple[t
         *(B, kind, max(1, K if flip_b else N), steps[1]),
         *(A, kind, max(1, M if flip_a else K), steps[0]),
         *(ctypes.addressof(beta), C, kind, max(1, N), steps[2], product.batch.count),
-        *(_computed_in(dtype), _DEFAULT),
+        *(compute_of(dtype), _DEFAULT),
     )
     return arguments, [alpha, beta, *kept]
 
 
-def _computed_in(dtype: DataType) -> int:
+def compute_of(dtype: DataType) -> int:
+    """Return in what products are made and added up."""
     if dtype is DataType.DOUBLE:
         return _DOUBLE
-    return _NARROW.get(FPMATH.value, _SINGLE) if dtype is DataType.FLOAT else _SINGLE
+    if dtype is not DataType.FLOAT:
+        return _SINGLE
+    return _NARROW.get(FPMATH.value, _TF32 if TF32.value else _SINGLE)
 
 
 def _tensor(factor: Factor, dtype: DataType, operands: Operands) -> Tensor:

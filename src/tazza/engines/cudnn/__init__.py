@@ -1,6 +1,7 @@
-"""The engine `cudnn`: convolutions by NVIDIA's library, in float32 (not TF32), float16 and bfloat16.
+"""The engine `cudnn`: convolutions by NVIDIA's library, in float32, float16 and bfloat16.
 
-Half-precision numbers are multiplied and added up in float32.
+Half-precision numbers are multiplied and added up in float32, unless `float16_compute` asks for sums in float16;
+factors of float32 are rounded to TF32 where the flag `cuda_tf32` allows it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""cuDNN: the library, its handle for a context, and its descriptors as objects that end by themselves.
+"""cuDNN: the library, its handle for a context, and tensors for its older functions.
 
-Source: NVIDIA cuDNN documentation, legacy API; declarations are those of its headers.
+Source: NVIDIA cuDNN documentation; declarations are those of its headers.
 """
 
 from __future__ import annotations
@@ -33,27 +33,23 @@ def version() -> str:
     return str(CUDNN.functions().cudnnGetVersion())
 
 
-class Descriptor:
-    """A descriptor of one kind: Tensor, Filter, Convolution."""
+class TensorDescriptor:
+    """How a tensor lies, for the few functions of the library that are older than its graphs."""
 
-    def __init__(self, device: CUDADevice, kind: str) -> None:
-        """Make it, with nothing set."""
-        self._device, self._kind = device, kind
+    def __init__(self, device: CUDADevice, type: int, dims: Sequence[int], steps: Sequence[int]) -> None:
+        """Describe it: the number of its type, extents, and steps in elements."""
         handle = ctypes.c_void_p()
-        CUDNN.call(device, f"cudnnCreate{kind}Descriptor", ctypes.byref(handle))
+        CUDNN.call(device, "cudnnCreateTensorDescriptor", ctypes.byref(handle))
         assert handle.value is not None, "the library made it"
         self.handle = handle.value
-        weakref.finalize(self, _forget, device, kind, self.handle).atexit = False
-
-    def set(self, function: str, *args: object) -> Descriptor:
-        """Call a function of the library on it."""
-        CUDNN.call(self._device, function, self.handle, *args)
-        return self
+        weakref.finalize(self, _forget, device, self.handle).atexit = False
+        given = self.handle, type, len(dims), integers(dims), integers(steps)
+        CUDNN.call(device, "cudnnSetTensorNdDescriptor", *given)
 
 
-def _forget(device: CUDADevice, kind: str, handle: int) -> None:
+def _forget(device: CUDADevice, handle: int) -> None:
     try:
-        CUDNN.call(device, f"cudnnDestroy{kind}Descriptor", handle)
+        CUDNN.call(device, "cudnnDestroyTensorDescriptor", handle)
     except TazzaError as error:  # garbage may be collected when the device is gone
         logger.debug("a descriptor of cuDNN cannot be ended: %s", error)
 

@@ -1,7 +1,7 @@
 """Collective operators of the GPUs of one process: NCCLAllreduce and its like.
 
-Each X and each Y lies on a GPU of its own. The library NCCL moves the data, which tazza does not call: nets that name
-these operators can be read, shown and rewritten, and a run ends with the reason.
+Each X and each Y lies on a GPU of its own, and the library NCCL moves the data. Where it is not there, or no GPU, nets
+that name these operators can be read, shown and rewritten, and a run ends with the reason.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tazza.errors import UnavailableError
 from tazza.operator import (
     FLOAT,
     ArgSpec,
@@ -23,15 +24,15 @@ from tazza.operator import (
     each,
     family,
     forbidden,
+    host_kernel,
     schema,
 )
 from tazza.operator.in_place import InPlace
-from tazza.ops.control.foreign import unavailable
 from tazza.tensor import DataType, TensorSpec
 
 MOVED = FLOAT | {DataType.FLOAT16}
-REASON = "it needs the library NCCL, which tazza does not call"
-HINT = "let each GPU be a rank of a common world: Allreduce, Broadcast, Reduce, Allgather, ReduceScatter"
+REASON = "it needs the library NCCL, and to stand on a GPU"
+HINT = "elsewhere let each rank be one of a common world: Allreduce, Broadcast, Reduce, Allgather, ReduceScatter"
 ROOT = arg("root", int, 0, minimum=0, doc="which of the GPUs, by the position of its blob")
 
 
@@ -47,9 +48,22 @@ class Collective:
     args: Sequence[ArgSpec] = ()
 
 
-def collective_infer(op: OpView, X: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
+def all_gather_infer(op: OpView, X: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
     del op
-    return tuple(TensorSpec(None, one.dtype) for one in X)
+    return tuple(TensorSpec(None if one.dims is None else (len(X), *one.dims), one.dtype) for one in X)
+
+
+def reduce_scatter_infer(op: OpView, X: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
+    for one in X:
+        if one.dims is not None:
+            parts = one.dims[0] if one.dims else None
+            op.require(len(one.dims) > 0, "X has no dimension that falls into parts", "give each GPU a row")
+            relation = f"X has {parts} rows for {len(X)} GPUs"
+            op.require(parts in (None, len(X)), relation, "each GPU gets one")
+    return tuple(TensorSpec(None if one.dims is None else tuple(one.dims[1:]), one.dtype) for one in X)
+
+
+INFER = {"NCCLAllGather": all_gather_infer, "NCCLReduceScatter": reduce_scatter_infer}
 
 
 @family(
@@ -59,19 +73,21 @@ def collective_infer(op: OpView, X: tuple[TensorSpec, ...]) -> tuple[TensorSpec,
         "NCCLReduce": Collective(
             "Y = the sum of all X, on GPU `root`.", several=False, in_place={"Y": anything()}, args=[ROOT]
         ),
-        "NCCLAllGather": Collective("Every Y = all X, one behind the other.", keeps_shape=False),
+        "NCCLAllGather": Collective(
+            "Every Y = all X, one behind the other along a new first dimension.", keeps_shape=False
+        ),
         "NCCLReduceScatter": Collective(
-            "Y number k = part k of the sum of all X, in as many equal parts.", keeps_shape=False
+            "Y number k = row k of the sum of all X, which have as many rows as there are.", keeps_shape=False
         ),
     }
 )
 def collectives(type: str, row: Collective) -> OpSchema:
-    """An operator that says why it cannot run."""
+    """An operator on several GPUs, which says why it cannot run where there are none."""
     made = schema(
         type,
         f"""{row.doc}
 
-        It cannot run here: {REASON}.""",
+        Each X lies on a GPU of its own, and each Y on that of its X; {REASON[3:]}.""",
         inputs=[blob("X", MOVED, variadic=True, role=Role.DATA)],
         outputs=[blob("Y", like="X", variadic=row.several) if row.keeps_shape else blob("Y", "X", variadic=True)],
         args=row.args,
@@ -84,7 +100,11 @@ def collectives(type: str, row: Collective) -> OpSchema:
         source="Caffe2",
     )
 
-    if not row.keeps_shape:
-        made.infer(collective_infer)
+    if type in INFER:
+        made.infer(INFER[type])
 
-    return unavailable(made, REASON, HINT)
+    @host_kernel(made)
+    def refuse(op: OpView) -> None:
+        raise op.error(UnavailableError, REASON, HINT)
+
+    return made

@@ -56,6 +56,17 @@ CONV_ARGS = (
     arg("global_pooling", int, 0, choices=(0,), doc="only pooling has it; anything but 0 is refused"),
 )
 
+CUDNN_ARGS = (
+    arg("ws_nbytes_limit", int, 64 << 20, minimum=0, doc="on CUDA devices: bytes of memory that cuDNN may work in"),
+    arg("cudnn_exhaustive_search", int, 0, doc="on CUDA devices: time every engine of cuDNN, and take the fastest"),
+    arg("deterministic", int, None, doc="on CUDA devices: 1 for the same numbers each time, 0 for sums in any order"),
+    arg("force_algo_fwd", int, -1, doc="on CUDA devices: the number of the algorithm by which cuDNN computes Y"),
+    arg("force_algo_wgrad", int, -1, doc="the same for dW"),
+    arg("force_algo_dgrad", int, -1, doc="the same for dX"),
+    arg("force_algo", list[int], [], doc="these three in turn; they go before those alone"),
+)
+"""What is asked of cuDNN; on the host they have no effect."""
+
 
 def conv_window(
     op: OpView, X: Sequence[int | None], W: Sequence[int | None], letters: tuple[str, str] = ("X", "W")
@@ -215,7 +226,11 @@ def convs(type: str) -> OpSchema:
             blob("b", "X", optional=True, role=Role.PARAMETER, doc="(M)"),
         ],
         outputs=[blob("Y", "X", doc="(N, M, out...), NHWC: (N, out..., M)")],
-        args=[*CONV_ARGS, arg("no_gradient_to_input", int, 0, doc="the gradient operator gives no dX")],
+        args=[
+            *CONV_ARGS,
+            *CUDNN_ARGS,
+            arg("no_gradient_to_input", int, 0, doc="the gradient operator gives no dX"),
+        ],
         effects=Effects.PURE,
         ineffective=half_pairs,
         source="Dumoulin, Visin 2016, arXiv 1603.07285; Caffe2",
@@ -243,7 +258,12 @@ def conv_gradients(type: str) -> OpSchema:
         Outputs: (dW, db, dX); without db when `no_bias`; without dX when `no_gradient_to_input`.""",
         inputs=[blob("X", FLOAT), blob("W", "X", role=Role.PARAMETER), blob("dY", "X")],
         outputs=[blob("dW", like="W"), blob("db", "X", optional=True), blob("dX", like="X", optional=True)],
-        args=[*CONV_ARGS, arg("no_gradient_to_input", int, 0), arg("no_bias", int, 0, doc="the convolution had no b")],
+        args=[
+            *CONV_ARGS,
+            *CUDNN_ARGS,
+            arg("no_gradient_to_input", int, 0),
+            arg("no_bias", int, 0, doc="the convolution had no b"),
+        ],
         effects=Effects.PURE,
         ineffective=half_pairs,
         no_gradient=ends("second derivatives are not built"),

@@ -38,7 +38,7 @@ from tazza.operator import (
     schema,
     show_dims,
 )
-from tazza.ops.nn.conv import conv_gradient_outputs
+from tazza.ops.nn.conv import CUDNN_ARGS, conv_gradient_outputs
 from tazza.ops.nn.window import LegacyPad, Window, channels_first, channels_first_dims, half_pairs, window_args
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
@@ -150,7 +150,11 @@ CONV_TRANSPOSE = schema(
         blob("b", "X", optional=True, role=Role.PARAMETER, doc="(M)"),
     ],
     outputs=[blob("Y", "X", doc="(N, M, out...), NHWC: (N, out..., M)")],
-    args=[*CONV_TRANSPOSE_ARGS, arg("no_gradient_to_input", int, 0, doc="the gradient operator gives no dX")],
+    args=[
+        *CONV_TRANSPOSE_ARGS,
+        *CUDNN_ARGS,
+        arg("no_gradient_to_input", int, 0, doc="the gradient operator gives no dX"),
+    ],
     effects=Effects.PURE,
     ineffective=without_effect,
     source="Dumoulin, Visin 2016, arXiv 1603.07285, section 4; Caffe2",
@@ -214,6 +218,7 @@ CONV_TRANSPOSE_GRADIENT = schema(
     outputs=[blob("dW", like="W"), blob("db", "X", optional=True), blob("dX", like="X", optional=True)],
     args=[
         *CONV_TRANSPOSE_ARGS,
+        *CUDNN_ARGS,
         arg("no_gradient_to_input", int, 0),
         arg("no_bias", int, 0, doc="the transposed convolution had no b"),
     ],

@@ -54,6 +54,33 @@ def epilogue_of(op: OpView) -> Expression:
     return Expression.parse(op.epilogue)
 
 
+@dataclass(frozen=True, slots=True)
+class SumAndRelu:
+    """An epilogue that libraries have: y, with an operand added where there is one, and a rectifier where asked."""
+
+    operands: int
+    rectified: bool
+
+
+_SUMS = {0: ("y",), 1: ("y + s0", "s0 + y")}
+_SUMS_AND_RELUS = {
+    Expression.parse(form.format(text)).text(): SumAndRelu(operands, form != "{}")
+    for operands, texts in _SUMS.items()
+    for text in texts
+    for form in ("{}", "relu({})", "max({}, 0)", "max(0, {})")
+}
+
+
+def sum_and_relu(epilogue: Expression) -> SumAndRelu | None:
+    """Return what an epilogue is of a sum and a rectifier, or None where it is something else.
+
+    >>> sum_and_relu(Expression.parse("relu(s0 + y)"))
+    SumAndRelu(operands=1, rectified=True)
+    >>> sum_and_relu(Expression.parse("tanh(y)"))
+    """
+    return _SUMS_AND_RELUS.get(epilogue.text())
+
+
 def _letters_for(letters: Sequence[str], least: int) -> Callable[[OpView, int], tuple[str, ...]]:
     def letters_of_inputs(op: OpView, count: int) -> tuple[str, ...]:
         given = count - op.operands

@@ -1,0 +1,91 @@
+"""What is queued for a convolution in one of its directions, also where it has no elements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tazza.device import Context
+from tazza.device.cuda import queue_of
+from tazza.engines.cudnn.graph import Direction, Form, Step
+from tazza.engines.cudnn.image import Image, wishes_of
+from tazza.engines.cudnn.launch import CudnnLaunch, Older, Planned, Work, plan_of
+from tazza.operator import Launch, OpView, Unsupported
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is to be computed.
+
+    Attributes:
+        direction: which tensor of the convolution.
+        letters: letters of the convolution -> those of the operator; the bias, where there is one, among them.
+        steps: what follows, in this order.
+    """
+
+    direction: Direction
+    letters: Mapping[str, str]
+    steps: tuple[Step, ...] = ()
+
+
+def works_of(op: OpView, context: Context, image: Image, task: Task) -> list[Work] | Unsupported:
+    """Return the calls for a task: one run of a plan, or of several, where no plan does all of it."""
+    target = {"X": image.X, "W": image.W, "Y": image.Y}[task.direction.value]
+    if 0 in target.dims:
+        return []
+    if image.empty:
+        return _of_nothing(context, image, task, target)
+    wishes = wishes_of(op, task.direction)
+    if isinstance(wishes, Unsupported):
+        return wishes
+    if wishes.forced is not None and task.steps == (Step.BIAS,):  # engines that add one too have other numbers
+        alone = works_of(op, context, image, replace(task, steps=()))
+        return (
+            alone if isinstance(alone, Unsupported) else [*alone, *bias_on(context, image, target, task.letters["Y"])]
+        )
+    if task.steps:
+        wishes = replace(wishes, forced=None)
+    problem = image.problem(task.direction, task.steps)
+    plan = plan_of(context, problem, wishes)
+    if plan is not None:
+        return [Planned(problem, wishes, plan, task.letters)]
+    if wishes.forced is not None:
+        words = f"no engine of cuDNN computes this by the algorithm {wishes.forced.name}, which is asked for"
+        return Unsupported(words)
+    return Unsupported(f"cuDNN has no engine for {task.direction.name.lower().replace('_', ' ')} of this convolution")
+
+
+def _of_nothing(context: Context, image: Image, task: Task, target: Form) -> list[Work] | Unsupported:
+    """Return what makes sums of nothing: zeros, or the bias."""
+    if any(step is not Step.BIAS for step in task.steps):
+        return Unsupported("there is nothing to convolve, and something follows")
+    device, letter = queue_of(context).device, task.letters[task.direction.value]
+    zeros: list[Work] = [Older(device, "cudnnSetTensor", image.dtype, (letter, target))]
+    return [*zeros, *bias_on(context, image, target, letter)] if "b" in task.letters else zeros
+
+
+def bias_on(context: Context, image: Image, target: Form, letter: str) -> list[Work]:
+    """Return what adds the bias b to a blob."""
+    given = ("b", image.bias_of(target)), (letter, target)
+    return [Older(queue_of(context).device, "cudnnAddTensor", image.dtype, *given, added=True)]
+
+
+def sums_of(context: Context, image: Image, slope: Form, letters: tuple[str, str]) -> list[Work]:
+    """Return what sums a slope over all but its channels: the gradient of a bias."""
+    device, bias = queue_of(context).device, image.bias_of(slope)
+    if 0 in bias.dims:
+        return []
+    read, written = letters
+    if 0 in slope.dims:
+        return [Older(device, "cudnnSetTensor", image.dtype, (written, bias))]
+    return [Older(device, "cudnnConvolutionBackwardBias", image.dtype, (read, slope), (written, bias))]
+
+
+def joined(*parts: list[Work] | Unsupported) -> Launch | Unsupported:
+    """Return the launch of several tasks, or why one of them is refused."""
+    works: list[Work] = []
+    for part in parts:
+        if isinstance(part, Unsupported):
+            return part
+        works += part
+    return CudnnLaunch(tuple(works))

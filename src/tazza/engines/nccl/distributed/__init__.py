@@ -1,0 +1,1 @@
+"""Kernels on NCCL of operators in `tazza.ops.distributed`."""
