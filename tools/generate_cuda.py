@@ -20,8 +20,7 @@ FUNCTIONS = {
     "cublas": """
         cublasCreate_v2 cublasDestroy_v2 cublasGetStatusString cublasGetVersion_v2 cublasSetStream_v2
         cublasSetWorkspace_v2 cublasGemmEx cublasGemmStridedBatchedEx cublasLtMatmul cublasLtMatmulDescCreate
-        cublasLtMatmulDescDestroy
-        cublasLtMatmulDescSetAttribute cublasLtMatrixLayoutCreate cublasLtMatrixLayoutDestroy
+        cublasLtMatmulDescDestroy cublasLtMatmulDescSetAttribute cublasLtMatrixLayoutCreate cublasLtMatrixLayoutDestroy
     """,
     "cudnn": """
         cudnnCreate cudnnDestroy cudnnGetVersion cudnnGetErrorString cudnnGetLastErrorString cudnnSetStream

@@ -100,7 +100,7 @@ class FakeCublas:
                 a = _columns(A + i * step_a * dtype.itemsize, (k, m) if flip_a else (m, k), lda, dtype)
                 b = _columns(B + i * step_b * dtype.itemsize, (n, k) if flip_b else (k, n), ldb, dtype)
                 c = _columns(C + i * step_c * dtype.itemsize, (m, n), ldc, dtype)
-                a, b = (_factor(one, compute, wide) for one in (a, b))
+                a, b = (_rounded(one, compute).astype(wide) for one in (a, b))
                 value = factors[0] * ((a.T if flip_a else a) @ (b.T if flip_b else b))
                 c[...] = (value if factors[1] == 0 else value + factors[1] * c.astype(wide)).astype(dtype)
 
@@ -157,27 +157,21 @@ class FakeCublas:
             a, b, c, d = (
                 _columns(at, layout[1:3], layout[3], dtype) for at, layout in zip((A, B, C, D), layouts, strict=True)
             )
-            left, right = (_factor(one, compute, np.float32) for one in (a, b))
+            left, right = (_rounded(one, compute).astype(np.float32) for one in (a, b))
             value = factors[0] * ((left.T if flips[0] else left) @ (right.T if flips[1] else right))
             value = value + factors[1] * c.astype(np.float32) if factors[1] else value
             value = value + _columns(found["BIAS_POINTER"], (m, 1), m, dtype).astype(np.float32)
             relu = found["EPILOGUE"] == NUMBERS["CUBLASLT_EPILOGUE_RELU_BIAS"]
             d[...] = (np.maximum(value, 0) if relu else value).astype(dtype)
 
-        self.gpu.launch(stream, work)
-        return 0
+        return FAILED if self.gpu.launch(stream, work) else 0
 
 
-def _factor(matrix: NDArray[Any], compute: int, wide: Any) -> NDArray[Any]:
-    """Return what is multiplied in place of a matrix."""
+def _rounded(matrix: NDArray[Any], compute: int) -> NDArray[Any]:
+    """Return a matrix as it is rounded for products of a kind: float32 without its last 13 bits, or in 16 bits."""
     if compute == TF32:
-        return _rounded(matrix, wide)
-    return matrix.astype(NARROW.get(compute, matrix.dtype)).astype(wide)
-
-
-def _rounded(matrix: NDArray[Any], wide: Any) -> NDArray[Any]:
-    """Return float32 without its last 13 bits."""
-    return (np.ascontiguousarray(matrix).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32).astype(wide)
+        return (np.ascontiguousarray(matrix).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+    return matrix.astype(NARROW.get(compute, matrix.dtype))
 
 
 def _columns(address: int, shape: tuple[int, int], leading: int, dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -32,9 +32,9 @@ TYPES = {
 _N, _T = NUMBERS["CUBLAS_OP_N"], NUMBERS["CUBLAS_OP_T"]
 _DEFAULT = NUMBERS["CUBLAS_GEMM_DEFAULT"]
 _SINGLE, _DOUBLE = NUMBERS["CUBLAS_COMPUTE_32F"], NUMBERS["CUBLAS_COMPUTE_64F"]
-_TF32 = NUMBERS["CUBLAS_COMPUTE_32F_FAST_TF32"]
 _NARROW = {"bf16": NUMBERS["CUBLAS_COMPUTE_32F_FAST_16BF"], "f16": NUMBERS["CUBLAS_COMPUTE_32F_FAST_16F"]}
 """Values of the flag `fpmath` -> in what products of float32 are computed; they are added up in float32."""
+_TF32 = NUMBERS["CUBLAS_COMPUTE_32F_FAST_TF32"]
 LARGEST = (1 << 31) - 1
 """The largest extent, and the largest step from row to row."""
 
@@ -114,9 +114,7 @@ def compute_of(dtype: DataType) -> int:
     """Return in what products are made and added up."""
     if dtype is DataType.DOUBLE:
         return _DOUBLE
-    if dtype is not DataType.FLOAT:
-        return _SINGLE
-    return _NARROW.get(FPMATH.value, _TF32 if TF32.value else _SINGLE)
+    return _NARROW.get(FPMATH.value, _TF32 if TF32.value else _SINGLE) if dtype is DataType.FLOAT else _SINGLE
 
 
 def _tensor(factor: Factor, dtype: DataType, operands: Operands) -> Tensor:
