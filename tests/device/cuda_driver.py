@@ -30,12 +30,12 @@ import pytest
 
 from tazza.codegen import nvptx
 from tazza.device import context, initializer, stream
-from tazza.device.cuda import driver
+from tazza.device.cuda import driver, event
 from tazza.device.cuda.driver import DECLARATIONS, NOT_READY, OUT_OF_MEMORY, SUCCESS
 from tazza.tensor import ALLOCATORS, allocation
 from tests.cuda_grid import Grid, grid_of
 from tests.device.cuda_graphs import FakeGraphs
-from tests.device.happens import Clock, Order
+from tests.device.happens import Mark, Order
 
 INVALID_VALUE, INVALID_CONTEXT, INVALID_CODE, INVALID_HANDLE = 1, 201, 218, 400
 NOT_FOUND, TIMED_OUT, NOT_PERMITTED = 500, 702, 800
@@ -75,14 +75,6 @@ class FakeStream:
 
 Delays = Callable[[list[FakeStream]], list[FakeStream]]
 """Returns streams in the order in which they are asked whether they can go on."""
-
-
-class Mark:
-    """One recording of an event: when it was reached."""
-
-    def __init__(self) -> None:
-        self.at_ms: int | None = None
-        self.before: Clock = {}
 
 
 class FakeEvent:
@@ -488,6 +480,11 @@ class FakeCUDA(FakeGraphs):
 
         return self.work(stream, ([source], [target]), step, to_host=not kinds[0].startswith("device"))
 
+    def cuMemsetD32Async(self, target: int, word: int, count: int, stream: int) -> int:
+        """Queue words of one number."""
+        given = (ctypes.c_uint32 * count)(*[word] * count)
+        return self.work(stream, ([], [target]), lambda: bool(ctypes.memmove(target, given, 4 * count)))
+
     # -- kernels -------------------------------------------------------------------------------------------------------
 
     def cuModuleLoadDataEx(self, module: Any, image: Any, count: int, options: Any, values: Any) -> int:
@@ -551,6 +548,7 @@ def fake_cuda(memory_bytes: int = 3 << 20) -> Generator[FakeCUDA]:
     ALLOCATORS.unregister("cuda")
     patch = pytest.MonkeyPatch()
     patch.setattr(driver, "_loaded", driver.Driver(fake.library))
+    patch.setattr(event, "SPIN_S", 0.0)  # it is the waits that are counted, and dropped
     patch.setattr(initializer, "_found", None)
     patch.setattr(stream, "_pools", {})
     patch.setattr(allocation, "_made", {})

@@ -24,6 +24,14 @@ class Access:
     writes: bool
 
 
+class Mark:
+    """One recording of an event: when it was reached."""
+
+    def __init__(self) -> None:
+        self.at_ms: int | None = None
+        self.before: Clock = {}
+
+
 def _join(into: Clock, other: Clock) -> None:
     for stream, number in other.copy().items():  # what is collected meanwhile may note something
         into[stream] = max(into.get(stream, 0), number)

@@ -62,6 +62,7 @@ def _copy_from_pages(context: RecordingContext, tensor: Tensor) -> None:
 FORBIDDEN: dict[str, Callable[[RecordingContext, Tensor], object]] = {
     "a copy to the host": _copy_to_the_host,
     "a copy from page-locked memory": _copy_from_pages,
+    "a number": lambda context, tensor: context.recorded.set_word(tensor.address, 1),
     "a wait": lambda context, tensor: context.wait(),
     "an event": lambda context, tensor: context.record(Event()),
     "a wait for an event": lambda context, tensor: context.wait_for(Event()),

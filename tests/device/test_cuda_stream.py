@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tazza.device import CPUStream, Event, EventState, Stream, current_context, stream_pool
 from tazza.device.cuda import CUDAEvent, CUDAStream, cuda_device
+from tazza.device.cuda import event as cuda_event
 from tazza.errors import KernelError, UnavailableError
 from tazza.tensor import CPUPlace, CUDAPlace
 from tests.device.cuda_driver import FakeCUDA
@@ -50,6 +51,18 @@ def test_events_end_with_the_work_before_them(gpu: FakeCUDA) -> None:
     assert seen == ["kernel"]
     stream.synchronize()
     assert stream.query()
+
+
+def test_who_waits_asks_for_a_while_and_is_woken_then(gpu: FakeCUDA, monkeypatch: pytest.MonkeyPatch) -> None:
+    for spin_s in (LONG_S, 0.001):
+        monkeypatch.setattr(cuda_event, "SPIN_S", spin_s)
+        stream, event, gate = take(), Event(), threading.Event()
+        gpu.launch(stream.handle, lambda: None, after=gate)
+        stream.record(event)
+        asked = gpu.calls.count("cuEventQuery")
+        threading.Timer(0.01, gate.set).start()
+        assert event.wait()
+        assert gpu.calls.count("cuEventQuery") > asked + 1
 
 
 def test_time_between_events_is_the_devices(gpu: FakeCUDA) -> None:

@@ -196,7 +196,7 @@ class Context:
         self.copy_bytes(first, second, span, source_offset=source.offset_bytes, target_offset=target.offset_bytes)
 
     def recorder(self) -> Recorder | None:
-        """Return a new recorder of work that is to be queued on this context as one; None where the device has none."""
+        """Return a recorder of work that is to be queued on this context as one; None where the device has none."""
         return None
 
     def enter(self) -> None:

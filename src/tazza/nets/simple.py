@@ -97,7 +97,10 @@ class SimpleNet(NetBase):
 
 
 def _run_there(bound: BoundRun, context: Context, check: Callable[[], object]) -> None:
-    """Run operators on a device, and wait until they have ended."""
+    """Run operators on a device, and wait until they have ended.
+
+    What is native is the host's, so there are no rows between which somebody could stop.
+    """
     context.enter()
     try:
         try:

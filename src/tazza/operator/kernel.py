@@ -180,7 +180,10 @@ def _array(value: Any) -> Any:
 
 
 class Launch(Protocol):
-    """What `prepare` returns: everything about a call but its addresses."""
+    """What `prepare` returns: everything about a call but its addresses.
+
+    A launch may say more of itself: `implementation`, what it is called, and `capturable`, see there.
+    """
 
     @property
     def scratch_bytes(self) -> int:

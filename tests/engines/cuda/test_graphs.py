@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 from tazza.device import device_option
+from tazza.engines import cublas, cuda
 from tazza.errors import NumericError
 from tazza.nets import NetBase
 from tazza.nets.plan.recorded import GRAPHS
@@ -135,3 +138,38 @@ def test_a_wrong_label_is_told_by_a_graph_too_and_the_net_goes_on() -> None:
         workspace.feed("label", np.array([0, 2], np.int32), DEVICE)
         net.run()
         assert workspace.fetch("loss") == pytest.approx(np.log(3))
+
+
+def test_each_launch_of_a_device_says_whether_it_may_be_recorded() -> None:
+    found: set[str] = set()
+    for package in (cublas, cuda):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            for made in vars(importlib.import_module(module.name)).values():
+                if isinstance(made, type) and made.__module__ == module.name and hasattr(made, "bind"):
+                    names = {*dir(made), *getattr(made, "__dataclass_fields__", ())}
+                    if "scratch_bytes" in names:
+                        found.add(made.__name__)
+                        assert "capturable" in names, made
+    assert {"GridLaunch", "ProductLaunch", "DropoutLaunch"} <= found
+
+
+@pytest.mark.parametrize("graphs_too", [True, False])
+def test_graphs_give_the_bits_of_launches_one_by_one(graphs_too: bool) -> None:
+    workspace = Workspace()
+    workspace.feed("X", np.linspace(-2, 2, 60, dtype=np.float32).reshape(3, 20), DEVICE)
+    workspace.feed("W", np.linspace(-1, 1, 80, dtype=np.float32).reshape(4, 20), DEVICE)
+    workspace.feed("b", np.ones(4, np.float32), DEVICE)
+    ops = [operator_def("FC", ["X", "W", "b"], ["Z"]), operator_def("Softmax", ["Z"], ["P"])]
+    net = workspace.create_net(made(ops, ["Z", "P"], DEVICE))
+    with GRAPHS.override(graphs_too):
+        found: list[Any] = []
+        for _ in range(3):
+            net.run()
+            found.append(workspace.fetch("P"))
+        assert graphs(net) == [1 if graphs_too else None] * 2
+    with GRAPHS.override(not graphs_too):
+        for _ in range(3):
+            net.run()
+            found.append(workspace.fetch("P"))
+    for one in found[1:]:
+        np.testing.assert_array_equal(one, found[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from tazza.device.context import Context
+from tazza.device.context import Context, current_context
 from tazza.device.cuda.driver import SUCCESS
 from tazza.device.cuda.event import CUDAEvent
 from tazza.device.cuda.stream import CUDAStream
@@ -69,10 +69,12 @@ class CUDAContext(Context):
         self._copied.clear()
 
     def recorder(self) -> Recorder:
-        """Return a new recorder of graphs."""
+        """Return the recorder of graphs that the calling thread has for the stream."""
         from tazza.device.cuda.graph import CUDARecorder
 
-        return CUDARecorder(self._queue)
+        current = current_context(self.place)
+        holder = current if current.stream is self._queue else self
+        return holder.resource("recorder", lambda: CUDARecorder(self._queue))
 
     def enter(self) -> None:
         """Make the device current in the driver, for libraries that ask which one is."""

@@ -54,6 +54,7 @@ DECLARATIONS: dict[str, tuple[Any, ...]] = {
     "cuMemHostAlloc": (POINTER(c_void_p), c_size_t, c_uint),
     "cuMemFreeHost": (c_void_p,),
     "cuMemcpyAsync": (c_uint64, c_uint64, c_size_t, c_void_p),
+    "cuMemsetD32Async": (c_uint64, c_uint, c_size_t, c_void_p),
     "cuModuleLoadDataEx": (POINTER(c_void_p), POINTER(c_char), c_uint, POINTER(c_int), POINTER(c_void_p)),
     "cuModuleGetFunction": (POINTER(c_void_p), c_void_p, c_char_p),
     "cuStreamBeginCapture_v2": (c_void_p, c_int),

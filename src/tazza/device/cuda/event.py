@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from tazza.device.cuda.device import CUDADevice
 
 _MILLISECOND_S = 1e-3
+SPIN_S = 1e-3
+"""How long who waits keeps the processor."""
 
 Look: TypeAlias = "Callable[[], BaseException | None]"
 """Returns what work of a device found wrong, or None."""
@@ -52,7 +55,14 @@ class CUDAEvent:
         return status != NOT_READY and status not in CAPTURING
 
     def wait(self) -> None:
-        """Block until the work has ended; raises what it failed with."""
+        """Block until the work has ended; raises what it failed with.
+
+        The first `SPIN_S` seconds it asks again and again: to be woken takes as long as some of the work.
+        """
+        end_s = time.perf_counter() + SPIN_S
+        while time.perf_counter() < end_s:
+            if self.has_ended():
+                break
         self.device.call("cuEventSynchronize", self.handle)
         self._raise_failure()
 
@@ -78,9 +88,9 @@ class CUDAEvent:
         self.device.call("cuEventElapsedTime", ctypes.byref(milliseconds), since.handle, self.handle)
         return milliseconds.value * _MILLISECOND_S
 
-    def __del__(self) -> None:
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:  # `sys` may be gone by then
         handle = getattr(self, "handle", None)  # none where the driver had none
-        if handle is not None and not sys.is_finalizing():
+        if handle is not None and not is_finalizing():
             self.device.give_event(handle)
 
 

@@ -15,6 +15,7 @@ Source: CUDA driver API, sections "Stream Management" and "Graph Management"; CU
 from __future__ import annotations
 
 import ctypes
+import gc
 import weakref
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ from tazza.device.event import Event
 from tazza.device.recorder import Recorder, Recording
 from tazza.errors import KernelError, TazzaError
 from tazza.runtime.log import logger
-from tazza.tensor import Allocation, Place
+from tazza.tensor import Allocation
 
 _THREAD_LOCAL = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 _OWN = -1
@@ -41,15 +42,24 @@ class RecordingStream(CUDAStream):
     `looks` are what is asked behind each launch, `kept` what has to live as long as what was captured.
     """
 
-    def __init__(self, place: Place) -> None:
-        """Make the driver's stream; no pool knows it."""
-        super().__init__(place, _OWN)
+    def __init__(self, launching: CUDAStream) -> None:
+        """Make the driver's stream, which no pool knows; what is captured will be launched on `launching`."""
+        super().__init__(launching.place, _OWN)
+        self._launching = launching
         self.looks: list[Look] = []
         self.kept: list[object] = []
+
+    def workspace(self, name: str, nbytes: int) -> Allocation:
+        """Return that of the stream where the work will run."""
+        return self._launching.workspace(name, nbytes)
 
     def report(self, look: Look) -> None:
         """Ask `look()` behind each launch."""
         self.looks.append(look)
+
+    def set_word(self, address: int, word: int) -> None:
+        """Refuse: the number is that of this run."""
+        self._refuse("a number of the host")
 
     def mark(self) -> CUDAEvent:
         """Refuse: it never ends."""
@@ -70,10 +80,10 @@ class RecordingStream(CUDAStream):
 class RecordingContext(CUDAContext):
     """A context on a stream that is captured."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, launching: CUDAStream) -> None:
         """Make the stream."""
-        self.recorded = RecordingStream(place)
-        super().__init__(place, self.recorded)
+        self.recorded = RecordingStream(launching)
+        super().__init__(launching.place, self.recorded)
 
     def _copy_bytes(self, source: Allocation, target: Allocation) -> None:
         for span in (source, target):
@@ -128,13 +138,15 @@ class CUDARecorder(Recorder):
     def __init__(self, queue: CUDAStream) -> None:
         """Make a context of its own, whose stream is captured."""
         self._queue = queue
-        self.own = RecordingContext(queue.place)
+        self.own = RecordingContext(queue)
         self.context = self.own
 
     def record(self, work: Callable[[], object]) -> Recording:
         """See `Recorder`."""
         stream, device = self.own.recorded, self._queue.device
         stream.looks, stream.kept = [], []
+        collects = gc.isenabled()
+        gc.disable()  # what is collected may ask the driver, which ends a capture
         device.enter()
         try:
             with self._captured() as graph:
@@ -145,6 +157,8 @@ class CUDARecorder(Recorder):
                 device.call("cuGraphDestroy", graph[0])
         finally:
             device.leave()
+            if collects:
+                gc.enable()
 
     @contextmanager
     def _captured(self) -> Generator[list[Any]]:

@@ -29,7 +29,7 @@ from tazza.device.stream import PRIORITIES, Stream, Work
 from tazza.errors import TazzaError
 from tazza.runtime.fork import freed_in_child
 from tazza.runtime.log import logger
-from tazza.tensor import Place
+from tazza.tensor import Allocation, Place, allocator_of
 
 _WAIT_AT_LEAST = 0  # CU_STREAM_WAIT_VALUE_GEQ, which compares as numbers that wrap around do
 _WRAP = 1 << 32
@@ -55,6 +55,7 @@ class CUDAStream(Stream):
         self._given = 0  # waits at the counter so far
         self._ended: set[int] = set()  # of these, whose events have ended, after the first one whose has not
         self._passed = 0  # waits before that one
+        self._workspaces: dict[str, Allocation] = {}
 
     def enqueue(self, work: Work) -> None:
         """Call `work(context)`, which queues on this stream; skipped where what the stream waited for has failed."""
@@ -83,6 +84,18 @@ class CUDAStream(Stream):
 
             self.device.launch_host_function(self.handle, run)
             self._roots.append(called)
+
+    def workspace(self, name: str, nbytes: int) -> Allocation:
+        """Return memory of the device that the work of a library on this stream shares, one piece after the other."""
+        with self._lock:
+            found = self._workspaces.get(name)
+            if found is None:
+                found = self._workspaces[name] = allocator_of(self.place).allocate(nbytes, f"workspace of {name}")
+            return found
+
+    def set_word(self, address: int, word: int) -> None:
+        """Let four bytes of the device be those of a number, which goes with the call: no memory is read later."""
+        self.device.call("cuMemsetD32Async", address, word, 1, self.handle)
 
     def record(self, event: Event) -> None:
         """Schedule `event`, which ends when the work that is queued now has ended, or fails if that failed."""

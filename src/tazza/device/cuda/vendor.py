@@ -21,12 +21,10 @@ from typing import Any
 from tazza.device.context import Context
 from tazza.device.cuda.context import queue_of
 from tazza.device.cuda.device import CUDADevice
-from tazza.device.cuda.graph import RecordingContext
 from tazza.device.initializer import initialize_devices
 from tazza.errors import KernelError, OutOfMemoryError, UnavailableError
 from tazza.runtime.flags import flag
 from tazza.runtime.fork import freed_in_child
-from tazza.tensor import allocator_of
 
 TF32 = flag(
     "cuda_tf32", False, "products and convolutions of float32 on CUDA devices may round factors to TF32", kernels=True
@@ -56,8 +54,8 @@ class Facts:
         out_of_memory: statuses that mean that there is no memory.
         remedy: how one gets it.
         handle: the functions that make a handle, let it queue on a stream, and end it.
-        workspace: the function that gives a handle memory to work in, and how many bytes it gets where its work is
-            recorded: there it must not take any by itself.
+        workspace: the function that gives a handle memory to work in, and how many bytes all handles of a stream share.
+            What is recorded must not take any by itself, and takes other algorithms with another workspace.
     """
 
     name: str
@@ -166,12 +164,9 @@ class VendorLibrary:
         self.call(queue.device, make, ctypes.byref(handle))
         assert handle.value is not None, "the library made it"
         self.call(queue.device, let_queue, handle, queue.handle)
-        if self.facts.workspace is not None and isinstance(context, RecordingContext):
+        if self.facts.workspace is not None:
             give, nbytes = self.facts.workspace
-            memory = context.resource(
-                f"{self.facts.name} workspace", lambda: allocator_of(context.place).allocate(nbytes, "workspace")
-            )
-            self.call(queue.device, give, handle, memory.address, nbytes)
+            self.call(queue.device, give, handle, queue.workspace(self.facts.name, nbytes).address, nbytes)
         return handle.value
 
     def _end(self, device: CUDADevice, handle: int) -> None:

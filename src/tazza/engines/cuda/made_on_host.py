@@ -9,12 +9,13 @@ once, and on the device from then on.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tazza.device import Context
+from tazza.device.cuda import queue_of
 from tazza.engines.cuda import KIND
 from tazza.operator import (
     KERNELS,
@@ -30,13 +31,17 @@ from tazza.operator import (
     Unsupported,
     kernel_key,
 )
-from tazza.tensor import DataType, PinnedPlace, Tensor, TensorSpec
+from tazza.tensor import DataType, PinnedPlace, Place, Tensor, TensorSpec
 
 
 def _is_free(schema: OpSchema, reference: Kernel) -> bool:
     """Whether a reference kernel reads no input that a device holds, but where one is optional."""
     read = [schema.inputs_by_letter[name] for name in reference.parameters if name in schema.inputs_by_letter]
     return all(letter.host or letter.optional for letter in read)
+
+
+WORD_BYTES = 4
+"""Outputs of so many bytes are set, not copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,8 @@ class HostLaunch:
     op: OpView
     constant: bool
     scratch_bytes: int = 0
+    there: dict[Place, dict[str, Tensor]] = field(default_factory=dict["Place", "dict[str, Tensor]"], compare=False)
+    """What is made once, on the devices where it was needed."""
 
     @property
     def capturable(self) -> bool:
@@ -58,6 +65,8 @@ class HostLaunch:
         """Return what makes the outputs, and queues their copies."""
         names, context = self.parameters, operands.context
         outputs = {letter: operands[letter] for letter in self.op.output_letters}
+        if not self.constant and all(out.nbytes == WORD_BYTES for out in outputs.values()):
+            return self._words(operands, outputs)
 
         def make() -> dict[str, Tensor]:
             made = {letter: Tensor(out.shape, out.dtype, PinnedPlace()) for letter, out in outputs.items()}
@@ -71,7 +80,28 @@ class HostLaunch:
                 if tensor.size:
                     context.copy(tensor, outputs[letter])
 
-        return _same_each_time(make, copy, context) if self.constant else lambda: copy(make())
+        if not self.constant:
+            return lambda: copy(make())
+        there = self.there.get(context.place)
+        if there is None:
+            there = {letter: tensor.to_device(context.place) for letter, tensor in make().items()}
+            self.there[context.place] = there
+        return lambda: copy(there)
+
+    def _words(self, operands: Operands, outputs: Mapping[str, Tensor]) -> Call:
+        """Return what makes outputs of four bytes, which go with the calls that set them."""
+        queue = queue_of(operands.context)
+        arrays: dict[str, Array] = {letter: np.empty(out.shape, out.dtype.numpy) for letter, out in outputs.items()}
+        words = [(outputs[letter], array.reshape(1).view(np.uint32)) for letter, array in arrays.items()]
+
+        def call() -> None:
+            with np.errstate(all="ignore"):
+                self.function(**{name: self._argument(name, arrays, operands) for name in self.parameters})
+            for out, word in words:
+                queue.set_word(out.address, int(word[0]))
+                out.mark_written()
+
+        return call
 
     def _argument(self, name: str, outputs: Mapping[str, Array], operands: Operands) -> Any:
         if name in outputs:
@@ -81,14 +111,6 @@ class HostLaunch:
         if name == "random":
             return operands.random()
         return operands.arrays(name) if name in operands.tensors else None
-
-
-def _same_each_time(
-    make: Callable[[], dict[str, Tensor]], copy: Callable[[Mapping[str, Tensor]], None], context: Context
-) -> Call:
-    """Return a call that copies what is made now, and lies on the device from then on."""
-    there = {letter: tensor.to_device(context.place) for letter, tensor in make().items()}
-    return lambda: copy(there)
 
 
 def register_host_made(schema: OpSchema) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tazza.nets.explanation import Explanation, Held, Placement, Row, TimedPart, operator_row
+from tazza.nets.explanation import Explanation, Held, Placement, Row, StepWatcher, TimedPart, operator_row
 from tazza.nets.plan.compiler import Region
 from tazza.nets.plan.instance import Instance
 from tazza.nets.plan.partition import Part, Parts
@@ -15,6 +15,7 @@ from tazza.nets.plan.rewrite import Rewrite
 from tazza.nets.plan.slices import lifetimes
 from tazza.operator import Operator
 from tazza.proto import OperatorDef
+from tazza.runtime.log import logger
 from tazza.tensor import ROW_MAJOR, Layout, Opaque, Strided, TensorSpec, channels_last
 
 
@@ -91,6 +92,17 @@ def tell(running: Running, times: Times) -> None:
     for part, (start_s, seconds) in times.taken.items():
         times.told.append(TimedPart(start_s, tuple(_rows(running, part, seconds))))
     times.taken.clear()
+
+
+def tell_watchers(
+    watchers: Sequence[StepWatcher], net: object, span_s: tuple[float, float], told: Sequence[TimedPart]
+) -> None:
+    """Tell all who watch what a run did; one that fails keeps none of the others from it."""
+    for watcher in watchers:
+        try:
+            watcher.ran(net, *span_s, told)
+        except Exception:
+            logger.exception("watcher %r failed behind a run of %r", watcher, net)
 
 
 def _rows(running: Running, part: Part, seconds: list[float] | None) -> Iterator[Row]:

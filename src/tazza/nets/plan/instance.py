@@ -69,7 +69,7 @@ class Instance:
         self._copies = copies
         self._held: dict[PlanValue, Copy] = {}
         self._arena: Allocation | None = None
-        self._parts: list[tuple[tuple[int, ...], Call]] = []
+        self._parts: list[Part] = []
         self._calls: list[Call] = []
         self._silent = True
         self.recorded: Recorded | None = None
@@ -188,7 +188,11 @@ class Instance:
         step, scratch = self.program.steps[position], None
         if step.launch.scratch_bytes:
             scratch = self._slice(self.program.scratch_offsets[position], step.launch.scratch_bytes)
-        return step.launch.bind(self._operands(step, self._tensors(step), scratch, context))
+        try:
+            return step.launch.bind(self._operands(step, self._tensors(step), scratch, context))
+        except TazzaError as error:
+            error.add_context(f"in operator {self._name(position)}")
+            raise
 
     def _slice(self, offset: int, nbytes: int) -> Allocation:
         assert self._arena is not None, "scratch memory is part of the arena"
@@ -268,7 +272,7 @@ class Instance:
             for call in self._calls:  # the one segment that most predictions are
                 result = call()
                 if result[0]:
-                    raise self._failed(0, result)
+                    raise self._failed(self._parts[0], result)
         finally:
             for storage in self._written:
                 storage.version += 1
@@ -288,7 +292,7 @@ class Instance:
         context = self.context
         context.enter()
         try:
-            if self._runs in RECORDED_IN and self.recorded is None:
+            if self._runs in RECORDED_IN and (self.recorded is None or not self.recorded.whole):
                 self.recorded = record(self.program.steps, self._parts, context, self._step)
                 if self.recorded is not None:
                     self._calls = [call for _, call in self.recorded.parts]
@@ -311,7 +315,7 @@ class Instance:
             for call in calls:
                 result = call()
                 if result is not None and isinstance(parts[done][1], NativeCalls) and result[0]:
-                    raise self._failed(done, result)
+                    raise self._failed(parts[done], result)
                 done += 1
         except TazzaError as error:
             self._locate(error, parts, done)
@@ -347,8 +351,8 @@ class Instance:
                     bind_reorder(source, copy.tensor, self.context)()
                     copy.made_from = made
 
-    def _failed(self, part: int, result: tuple[int, int]) -> TazzaError:
-        positions, call = self._parts[part]
+    def _failed(self, part: Part, result: tuple[int, int]) -> TazzaError:
+        positions, call = part
         assert isinstance(call, NativeCalls), "only segments answer"
         error = call.call(result[0]).error(result[1])
         error.add_context(f"in operator {self._name(positions[result[0] - 1])}")

@@ -12,66 +12,38 @@ operator are, and so is everything that changes again and again.
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tazza.device import Context, Generator, current_context, new_context
+from tazza.device import Generator, new_context
 from tazza.errors import NotFoundError, TazzaError
 from tazza.nets.base import PLAN, NetBase, net_type
-from tazza.nets.device import wait_there
 from tazza.nets.explanation import Explanation, StepWatcher
 from tazza.nets.plan.blobs import PlanBlobs
 from tazza.nets.plan.compiler import Region, Unplannable, input_spec
-from tazza.nets.plan.explanation import Running, Times, explain_net, tell
+from tazza.nets.plan.explanation import Running, Times, explain_net, tell, tell_watchers
 from tazza.nets.plan.instance import Instance, SparedError, StepHost
 from tazza.nets.plan.instances import INSTANCES
 from tazza.nets.plan.partition import Part, Parts
 from tazza.nets.plan.program import Program, Step
+from tazza.nets.plan.queued import LEFT, Queued
 from tazza.nets.plan.rewrite import Rewrite, constants_of, rewrite_apart, rewrite_net, written_together
 from tazza.nets.plan.search import compile_fastest
+from tazza.nets.plan.shared import Shared
 from tazza.nets.run import Run
 from tazza.operator import Array, BlobOwner, Kernel, Operator, find_schema, read_first, touched_by, touches
 from tazza.operator.kernel import value_key
 from tazza.operator.reorder import REORDERING
 from tazza.proto import NetDef, OperatorDef
 from tazza.runtime.flags import kernel_changes, kernel_flags
-from tazza.runtime.fork import Guard
 from tazza.runtime.heap import give_back
-from tazza.runtime.log import logger
 from tazza.runtime.threads import thread_count
 from tazza.runtime.waiting import take_waits
-from tazza.tensor import ROW_MAJOR, Blob, Place, Tensor, TensorSpec
+from tazza.tensor import ROW_MAJOR, Blob, Tensor, TensorSpec
 from tazza.tensor.storage import SHARINGS
-
-CHANGES = 3
-"""How often a blob that was taken for constant may change before it is taken for data."""
-
-
-class _Shared:
-    """What clones of a net have in common; `lock` guards it.
-
-    `variable` are inputs that changed too often to be taken for constant, `changes` how often each did.
-    """
-
-    def __init__(self) -> None:
-        self.lock = Guard("a net of type plan")
-        self.rewrite: Rewrite | None = None
-        self.variable: set[str] = set()
-        self.changes: Counter[str] = Counter()
-
-    def note_changes(self, names: Iterable[str]) -> bool:
-        """Count changes of constants; tell whether one of them is data from now on."""
-        names = list(names)
-        self.changes.update(names)
-        varying = {name for name in names if self.changes[name] >= CHANGES}
-        self.variable |= varying
-        if varying:
-            self.rewrite = None
-        return bool(varying)
 
 
 @net_type(PLAN, help="compiled: fused, laid out, memory-planned for the signature of what it reads")
@@ -79,7 +51,7 @@ class PlanNet(NetBase, StepHost):
     """Runs compiled programs, and between them the operators that cannot be compiled."""
 
     runs_operators = False
-    _shared: _Shared
+    _shared: Shared
     _strict: bool
 
     def __init__(
@@ -90,16 +62,16 @@ class PlanNet(NetBase, StepHost):
         strict: bool = False,
         copy: bool = True,
         within: Operator | None = None,
-        shared: _Shared | None = None,
+        shared: Shared | None = None,
     ) -> None:
         """As every net; see `clone` for `shared`."""
-        self._shared = _Shared() if shared is None else shared
+        self._shared = Shared() if shared is None else shared
         self._strict = strict
         self._adopted: Rewrite | None = None
         self._cut: Parts | None = None
         self._blobs = PlanBlobs(workspace)
         self._given: dict[str, NDArray[Any]] = {}
-        self._queued: dict[Place, Context] = {}
+        self._queued = Queued(definition.name)
         self._generators: dict[str, Generator] = {}
         self._stateful: dict[str, Operator] = {}
         self._instances = INSTANCES.another()
@@ -182,7 +154,7 @@ class PlanNet(NetBase, StepHost):
         """Begin anew, apart from clones, where other blobs than before share memory that the net writes."""
         self._sharings, together = SHARINGS.times, written_together(self._touched, self.workspace)
         if together != self._together:
-            self._together, self._shared, self._adopted = together, _Shared(), None
+            self._together, self._shared, self._adopted = together, Shared(), None
 
     @property
     def public(self) -> frozenset[str]:
@@ -191,7 +163,7 @@ class PlanNet(NetBase, StepHost):
 
     def rewrite_anew(self) -> None:
         """Forget how the definition was rewritten, apart from clones, and do it again."""
-        self._shared, self._adopted = _Shared(), None
+        self._shared, self._adopted = Shared(), None
         self._current()
 
     def _take_cut(self, rewrite: Rewrite) -> None:
@@ -238,42 +210,26 @@ class PlanNet(NetBase, StepHost):
     # -- running -------------------------------------------------------------------------------------------------------
 
     def _run(self, run: Run | None) -> None:
-        try:
-            self._run_watched(run)
-        finally:
-            if self._queued:
-                self._wait_for_devices()
-
-    def _wait_for_devices(self, but: Place | None = None) -> None:
-        """Wait until devices have done what regions queued there, but for one whose next work queues behind that."""
-        kept = None if but is None else self._queued.pop(but, None)
-        if kept is not None and current_context(kept.place).stream is not kept.stream:
-            self._queued[kept.place], kept = kept, None
-        try:
-            while self._queued:
-                wait_there(self._queued.popitem()[1])
-        finally:
-            if self._queued:  # one has failed
-                self._wait_for_devices()
-            if kept is not None:
-                self._queued[kept.place] = kept
-
-    def _run_watched(self, run: Run | None) -> None:
         watchers = self._watchers if self._cloned_from is None else self.watchers
-        if not watchers:
-            self._run_parts(self._current(), frozenset(), None, run)
-            return
+        try:
+            if not watchers:
+                self._run_parts(self._current(), frozenset(), None, run)
+            else:
+                self._run_watched(run, watchers)
+        except BaseException:
+            self._queued.give_up()
+            raise
+        if self._queued.contexts:
+            self._queued.settle()
+
+    def _run_watched(self, run: Run | None, watchers: Sequence[StepWatcher]) -> None:
         times, start_s = Times(), time.perf_counter()
         try:
             self._run_parts(self._current(), frozenset(), times, run)
         finally:
             end_s = time.perf_counter()
             tell(self._running_parts(), times)
-            for watcher in watchers:
-                try:
-                    watcher.ran(self, start_s, end_s, times.told)
-                except Exception:
-                    logger.exception("watcher %r failed behind a run of %r", watcher, self)
+            tell_watchers(watchers, self, (start_s, end_s), times.told)
 
     def run_on(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Run once on row-major arrays in place of some inputs, whose blobs have the same shape and element type.
@@ -303,10 +259,9 @@ class PlanNet(NetBase, StepHost):
                 continue
             try:
                 self.check(run)
-                if self._queued:
-                    self._wait_for_devices(
-                        part.place if isinstance(part, Region) else self._loose_at(rewrite, part).place
-                    )
+                if self._queued.contexts:
+                    whose = part if isinstance(part, Region) else self._loose[rewrite.keys[part]]
+                    self._queued.wait(whose.place)
                 if isinstance(part, Region):
                     self._run_region(rewrite, part, times)
                 else:
@@ -321,14 +276,11 @@ class PlanNet(NetBase, StepHost):
                 self._run_parts(rewrite, done.union(*map(_positions, parts[:number])), times, run)
                 return
             except TazzaError as error:
-                error.add_context(f"in net {self.name!r}; blobs are valid, parameters may be partly updated")
+                error.add_context(f"in net {self.name!r}; {LEFT}")
                 raise
 
-    def _loose_at(self, rewrite: Rewrite, position: int) -> Operator:
-        return self._loose[rewrite.keys[position]]
-
     def _run_loose(self, rewrite: Rewrite, position: int, times: Times | None) -> None:
-        operator = self._loose_at(rewrite, position)
+        operator = self._loose[rewrite.keys[position]]
         if times is not None:
             take_waits()  # those of before
         start_s = time.perf_counter()
@@ -344,25 +296,19 @@ class PlanNet(NetBase, StepHost):
         last = self._last.get(region)
         instance = last if last is not None and not last.watch.broken() else self._ready(rewrite, region)
         start_s = time.perf_counter() if times is not None else 0.0
+        if times is None and not instance.on_host:
+            self._queued.add(instance.context)
         try:
             if self._given or instance.loans:
                 instance.borrow(self._given)
-            seconds = self._run_instance(instance, timed=times is not None)
+            seconds = instance.run() if times is None else instance.run_timed()
         except SparedError:
             self._copy_given()
             instance = self._ready(rewrite, region)
             instance.give_back()
-            seconds = self._run_instance(instance, timed=times is not None)
+            seconds = instance.run() if times is None else instance.run_timed()
         if times is not None and seconds is not None:
             times.taken[region] = start_s, seconds
-
-    def _run_instance(self, instance: Instance, *, timed: bool) -> list[float] | None:
-        if timed:
-            return instance.run_timed()
-        if not instance.on_host:
-            self._queued[instance.context.place] = instance.context
-        instance.run()
-        return None
 
     def _copy_given(self) -> None:
         for name, array in self._given.items():

@@ -1,9 +1,9 @@
 """Sections of a program that a device records: their work is queued as one graph, not launch by launch.
 
 A section is a stretch of steps whose launches are `capturable`. What the host does anew in each run (numbers that it
-draws, values that it reads) cuts. A section is recorded in the second run of a binding: by then its kernels are loaded,
-and what is bound anew in each run is never recorded. What a device refuses to record runs launch by launch, and a
-message says why.
+draws, values that it reads) cuts. Sections are recorded in the second run of a binding: by then kernels are loaded, and
+what is bound anew in each run is never recorded. What a device refuses to record runs launch by launch, a message says
+why, and two later runs try again.
 """
 
 from __future__ import annotations
@@ -29,10 +29,14 @@ Part = tuple[tuple[int, ...], Call]
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What runs in place of the parts of an instance; `graphs` are the positions of the steps of each graph."""
+    """What runs in place of the parts of an instance.
+
+    `graphs` are the positions of the steps of each graph; `whole` says whether no section was refused.
+    """
 
     parts: Sequence[Part]
     graphs: tuple[tuple[int, ...], ...]
+    whole: bool
 
 
 def sections_of(steps: Sequence[Step]) -> list[tuple[int, ...]]:
@@ -53,7 +57,7 @@ def sections_of(steps: Sequence[Step]) -> list[tuple[int, ...]]:
 def record(
     steps: Sequence[Step], parts: Sequence[Part], context: Context, bind: Callable[[int, Context], Call]
 ) -> Recorded | None:
-    """Record what can be of the parts of an instance on a context; None where that is nothing.
+    """Record what can be of the parts of an instance on a context; None where there is nothing to record.
 
     `bind(position, context)` binds a step to the memory of the instance, on another context.
     """
@@ -70,7 +74,7 @@ def record(
             found.append(part)
         elif not found or found[-1] is not graph:
             found.append(graph)
-    return Recorded(found, tuple(section for section, _ in made)) if made else None
+    return Recorded(found, tuple(section for section, _ in made), len(made) == len(sections))
 
 
 def _recorded(recorder: Recorder, section: Sequence[int], bind: Callable[[int, Context], Call]) -> Call | None:

@@ -24,6 +24,7 @@ class DropoutLaunch:
 
     elements: Launch
     kept: float
+    capturable: bool = False
 
     @property
     def scratch_bytes(self) -> int:

@@ -58,6 +58,7 @@ class ConcatLaunch:
 
     parts: LaunchChain
     extents: tuple[int, ...]
+    capturable: bool = False
 
     @property
     def scratch_bytes(self) -> int:
