@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -160,7 +161,7 @@ def test_who_finds_an_entry_while_its_module_is_imported_waits_for_the_rest(
 ) -> None:
     text = "import time\nfrom tests.test_registry import HALF\nHALF.register('half', lambda: below)\ntime.sleep(0.05)"
     (tmp_path / "half_of_a_module.py").write_text(f"{text}\nassert HALF['half']\nbelow = 7\n")
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     with ThreadPoolExecutor(1) as pool:
         imported = pool.submit(importlib.import_module, "half_of_a_module")
         while not HALF.registered() and not imported.done():
@@ -174,7 +175,7 @@ def test_threads_that_wait_for_the_modules_of_each_other_go_on(tmp_path: Path, m
         text = f"import time\nfrom tests.test_registry import HALF\nHALF.register('{own}', lambda: 7)\n"
         wait = f"while '{other}' not in HALF.registered(): time.sleep(0.001)\nassert HALF['{other}']() == 7\n"
         (tmp_path / f"{own}_of_two.py").write_text(text + wait)
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     with ThreadPoolExecutor(2) as pool:
         for imported in [pool.submit(importlib.import_module, f"{own}_of_two") for own in ("one", "two")]:
             imported.result()
