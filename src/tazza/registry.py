@@ -16,10 +16,10 @@ import sys
 import threading
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from types import FrameType
 from typing import Generic, TypeVar
 
+from tazza.data_class import dataclass
 from tazza.errors import DuplicateError, NotFoundError
 from tazza.runtime.fork import freed_in_child
 from tazza.runtime.near_names import near_names

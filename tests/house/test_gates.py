@@ -138,6 +138,21 @@ def test_programs_of_pages_are_short() -> None:
     assert {name: size for name, size in sizes.items() if size > FILE_LINES_MAX} == {}
 
 
+def test_data_classes_are_made_when_they_are_used() -> None:
+    """The library's decorator compiles all methods of a class at once, which every start of a process would pay for."""
+    asking = [
+        str(path.relative_to(ROOT))
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.stem != "data_class" and "dataclass" in _names_from(path, "dataclasses")
+    ]
+    assert asking == []
+
+
+def _names_from(path: Path, module: str) -> set[str]:
+    found = (node for node in nodes(path) if isinstance(node, ast.ImportFrom) and node.module == module)
+    return {alias.name for node in found for alias in node.names}
+
+
 def test_no_file_has_a_vague_name() -> None:
     """The old names are given: `caffe2.python.utils`, `caffe2.python.helpers`."""
     free = [path for path in FILES if (ROOT / "src" / "caffe2") not in path.parents]

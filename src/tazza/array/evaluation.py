@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 import numpy as np
@@ -22,6 +22,7 @@ from tazza.array import blockwise  # registers the evaluator that is always ther
 from tazza.array.deferred import Lazy, lazy
 from tazza.array.evaluator import Array, Sweep, prepare
 from tazza.array.program import Application, ElementProgram, text_of
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, DTypeError, ShapeError
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy.typing as npt
 
 from tazza.array.program import ElementProgram
+from tazza.data_class import dataclass
 from tazza.tensor.dtype import DataType
 from tazza.tensor.offer import Offer
 from tazza.tensor.place import Place

@@ -14,12 +14,13 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.data_class import dataclass
 from tazza.runtime.blas import set_blas_threads, threads_for
 from tazza.runtime.cache import Cache
 from tazza.runtime.threads import thread_count

@@ -26,7 +26,6 @@ import mmap
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -35,6 +34,7 @@ import safetensors
 from numpy.typing import NDArray
 
 from tazza.array.operand import Operand, plain_operand
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, DTypeError, FileError, FormatError, NotFoundError
 from tazza.runtime.files import atomic_write, one_line, open_regular, reading
 from tazza.tensor.dim import Dim

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import builtins
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from tazza.array.creation import FLOAT, INTEGER, asarray
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, DTypeError
 from tazza.tensor.attached import attached
 from tazza.tensor.dtype import DataType

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, SupportsIndex, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, BoundsError, DTypeError, ShapeError
 from tazza.tensor.attached import attached
 from tazza.tensor.dim import Dim

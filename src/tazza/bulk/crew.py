@@ -15,13 +15,14 @@ import subprocess
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
 from tazza import errors
 from tazza.bulk.job import Job
 from tazza.bulk.source import Part
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, TazzaError, UnavailableError
 from tazza.runtime.closing import Closing
 from tazza.runtime.flags import all_flags

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,6 +17,7 @@ from tazza.bulk.crew import DEATHS_MAX
 from tazza.bulk.job import Job
 from tazza.bulk.part import predict_part
 from tazza.bulk.source import Part, Reader
+from tazza.data_class import dataclass
 from tazza.errors import UnavailableError
 from tazza.runtime.closing import Closing
 

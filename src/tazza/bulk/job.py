@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Literal, Self
 
+from tazza.data_class import dataclass
 from tazza.images.preprocessing import Preprocessing
 from tazza.interop.predictor import Predictor, load
 

@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from tazza.bulk.job import Form, Job
 from tazza.bulk.source import Item, Part, Reader
+from tazza.data_class import dataclass
 from tazza.db.base import Mode, Transaction, open_db
 from tazza.errors import FormatError, ShapeError, TazzaError
 from tazza.images.classes import best_guesses

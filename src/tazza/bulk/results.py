@@ -9,13 +9,13 @@ import importlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from tazza.bulk.job import Form
 from tazza.bulk.part import OUTPUTS, PartFiles
+from tazza.data_class import dataclass
 from tazza.db.base import Mode, open_db
 from tazza.errors import ArgumentError, DBError, FileError, UnavailableError
 from tazza.runtime.csv_lines import csv_lines

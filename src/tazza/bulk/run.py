@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from tazza.bulk.job import Job
 from tazza.bulk.part import NAMES, PartFiles
 from tazza.bulk.results import check_replaceable, result_form
 from tazza.bulk.source import Part
+from tazza.data_class import dataclass
 from tazza.db.place import LMDB_DATA
 from tazza.errors import ArgumentError, FileError
 from tazza.interop.model_folder import INIT, PREDICT

@@ -6,13 +6,13 @@ An item is a file, or a record; its position counts from 0. A file may hold seve
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.data_class import dataclass
 from tazza.db.base import DB, Cursor, open_db
 from tazza.errors import DBError, FormatError, ShapeError, TazzaError
 from tazza.images.batch import prepared

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tazza.cli.model_files import ModelFiles
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError
 from tazza.images.preprocessing import FILE_NAME, PRESETS, Preprocessing
 from tazza.interop.image_needs import ImageNeeds

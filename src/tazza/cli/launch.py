@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
@@ -21,6 +20,7 @@ from typing import IO
 import typer
 
 from tazza.cli.ranks import RANK_VARIABLE, TRACE_VARIABLE
+from tazza.data_class import dataclass
 from tazza.distributed.starting import rank_here, size_here, start_command
 from tazza.errors import ArgumentError, FileError
 from tazza.runtime.files import kind_of, make_folder, open_log, resolved, shown, write_bytes_atomically

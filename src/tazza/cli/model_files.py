@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 import tazza
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, FileError
 from tazza.graph.inference import infer_net
 from tazza.images.files import SUFFIXES

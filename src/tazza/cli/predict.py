@@ -7,7 +7,7 @@ than a batch lies in memory, but for arrays and IDX files, each of which is read
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from tazza.cli.model_files import ModelFiles, describe
 from tazza.cli.predict_pictures import PictureFolder
 from tazza.cli.predict_results import Results, make_results
 from tazza.cli.progress import Counted
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, FileError, ShapeError, TazzaError
 from tazza.images import Preprocessing, image_files, read_labels
 from tazza.images.classes import Image, classify

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from tazza.cli.image_options import choose_preprocessing
 from tazza.cli.model_files import ModelFiles
 from tazza.cli.predict import Wish, files_of, labels_of, save_settings
 from tazza.cli.progress import Counted
+from tazza.data_class import dataclass
 from tazza.db.image_source import database_type
 from tazza.errors import ArgumentError
 from tazza.images.files import SUFFIXES, is_idx

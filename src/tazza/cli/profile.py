@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from tazza.cli.console import make_console, print_text
 from tazza.cli.model_files import Loading, describe, find_model
 from tazza.cli.show import read_shape
 from tazza.cli.table import Column, Row, print_table
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, FileError
 from tazza.interop import Predictor
 from tazza.models.zoo import CLASSIFIERS

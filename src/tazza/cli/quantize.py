@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -14,6 +13,7 @@ from tazza.cli.model_files import ModelFiles
 from tazza.cli.progress import Counted
 from tazza.cli.table import Column, Row, print_table
 from tazza.cli.train_folder import make_writable, remove_results
+from tazza.data_class import dataclass
 from tazza.errors import FileError
 from tazza.interop import PredictorFile, parameter_fill
 from tazza.interop.image_needs import ImageNeeds, image_input, image_needs

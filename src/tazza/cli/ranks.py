@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -19,6 +19,7 @@ import numpy as np
 
 from tazza.cli.train_nets import TrainingNets, build
 from tazza.cli.train_settings import TrainSettings
+from tazza.data_class import dataclass
 from tazza.db.image_source import ImageDB, TrainAndTest
 from tazza.errors import ArgumentError
 from tazza.models.listener import TrainingListener

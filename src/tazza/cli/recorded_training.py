@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from tazza.cli.train_folder import HISTORY, SETTINGS
+from tazza.data_class import dataclass
 from tazza.errors import FileError, FormatError
 from tazza.models.step_times import TIMES
 from tazza.observers.drawing import Curve

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tazza.cli.train_settings import TrainSettings
+from tazza.data_class import dataclass
 from tazza.db.image_source import ImageDB, TrainAndTest, first_image_dims
 from tazza.errors import ArgumentError, NetError, ShapeError
 from tazza.graph.derivation import net_that_tests

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from tazza.cli.train_folder import (
 from tazza.cli.train_settings import StoredSettings, check_length
 from tazza.cli.train_task import options_of
 from tazza.cli.training_run import TrainingRun
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError
 from tazza.fitting import (
     Augmentation,

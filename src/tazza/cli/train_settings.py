@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, field, fields, replace
 from pathlib import Path
 from typing import Any, Self, cast
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, FormatError
 from tazza.fitting.solver import Solver
 from tazza.runtime.files import read_json, shown, write_bytes_atomically

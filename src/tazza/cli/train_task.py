@@ -7,7 +7,7 @@ import inspect
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_type_hints
@@ -20,6 +20,7 @@ from tazza.cli.ranks import TaskJob, follow_task, follows, share_task
 from tazza.cli.train_folder import CHECKPOINT, HISTORY, OF_EVERY, SETTINGS, remove_results, training_folder
 from tazza.cli.train_settings import StoredSettings
 from tazza.cli.training_run import TrainingRun
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, FileError
 from tazza.interop import save_nets
 from tazza.interop.model_folder import INIT, PREDICT

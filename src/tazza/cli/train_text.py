@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from tazza.cli.ranks import Job, follow_text, follows, share_texts
 from tazza.cli.train_folder import CHECKPOINT, HISTORY, OF_EVERY, SETTINGS, remove_results, training_folder
 from tazza.cli.train_settings import StoredSettings, check_length
 from tazza.cli.training_run import TrainingRun
+from tazza.data_class import dataclass
 from tazza.db.text import CharacterText, read_characters
 from tazza.distributed.data_parallel import parallel_nets
 from tazza.distributed.membership import Membership

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from tazza.cli.console import make_console, print_text
@@ -11,6 +11,7 @@ from tazza.cli.model_files import Described, describe, find_model
 from tazza.cli.profile import Request, check_target, made
 from tazza.cli.show import read_shape
 from tazza.cli.zoo_nets import describe_zoo, is_of_zoo
+from tazza.data_class import dataclass
 from tazza.errors import TazzaError
 from tazza.nets import NetBase, create_net
 from tazza.nets.base import PLAN

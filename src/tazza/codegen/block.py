@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from tazza.data_class import dataclass
 from tazza.errors import TazzaError
 from tazza.operator import Call, NativeCall, Operands, OpSchema, Spec
 from tazza.tensor import ROW_MAJOR, DataType, Opaque, Strided, Tensor, TensorSpec
@@ -87,7 +87,7 @@ class CheckedCall(NativeCall):
             self.check()
         except TazzaError as error:
             return error
-        return super(CheckedCall, self).error(status)
+        return super().error(status)
 
 
 @dataclass(frozen=True, slots=True)

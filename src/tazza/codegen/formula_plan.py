@@ -7,7 +7,6 @@ without a gap are merged.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -17,6 +16,7 @@ from tazza.codegen.loop import KINDS
 from tazza.codegen.nest import merged
 from tazza.codegen.scalar import Scalars
 from tazza.codegen.whole import WHOLE, whole
+from tazza.data_class import dataclass
 from tazza.operator import Expression, LaidOut, Launch, OpView, Spec, Unsupported, formulas_of, scalars_of, show_dims
 from tazza.tensor import ROW_MAJOR, DataType, Layout, Opaque, Strided, TensorSpec
 from tazza.tensor.function import BITWISE

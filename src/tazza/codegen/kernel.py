@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from tazza.codegen.emit import Lines
+from tazza.data_class import dataclass
 from tazza.runtime.machine import machine
 from tazza.runtime.native_code import llvm_version, native_function, processor, source_digest
 from tazza.runtime.native_code import unavailable as no_compiler

@@ -14,7 +14,6 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from tazza.codegen.emit import Lines
 from tazza.codegen.grid_math import defined
 from tazza.codegen.kernel import METADATA
 from tazza.codegen.special import POWER
+from tazza.data_class import dataclass
 from tazza.runtime.native_code import kept_code, llvm_binding, source_digest
 
 TRIPLE = "nvptx64-nvidia-cuda"

@@ -6,11 +6,11 @@ Letters as in `operator.row_program`: B x D x K.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 from tazza.codegen.block import Scratch, Slot, float_word, slots_of
 from tazza.codegen.loop import KINDS
+from tazza.data_class import dataclass
 from tazza.operator import Expression, Launch, OpView, Spec, Unsupported, with_arguments
 from tazza.operator.kernel import LaunchChain
 from tazza.operator.row_program import AS_IT_LIES, RowProgram, RowRule

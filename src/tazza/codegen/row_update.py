@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from tazza.codegen.block import Slot, accepts_rows
 from tazza.codegen.scalar import Scalars
+from tazza.data_class import dataclass
 from tazza.operator import OpSchema, OpView, Spec, Unsupported
 from tazza.ops.optimizer.adadelta import SPARSE_ADADELTA
 from tazza.ops.optimizer.adagrad import SPARSE_ADAGRAD

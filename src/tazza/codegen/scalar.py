@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from tazza.codegen.block import Slot, Word
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.vector import Emission
+from tazza.data_class import dataclass
 from tazza.tensor import DataType
 from tazza.tensor.expression import Expression
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from tazza.codegen.block import BlockLaunch, Slot, Word
 from tazza.codegen.block import Scratch as ScratchWord
@@ -29,6 +28,7 @@ from tazza.codegen.kernel import compiled, lane_count
 from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one, share, store
 from tazza.codegen.rows import element, when
 from tazza.codegen.writer import FLOAT, LINE, Writer
+from tazza.data_class import dataclass
 
 COLUMNS = {16: 8, 8: 4, 4: 4}
 """L -> R: twice as many vectors of sums stay in registers."""

@@ -9,12 +9,12 @@ Source: Matsumoto, Nishimura 1998.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import lane_count
 from tazza.codegen.loop import count_loop
 from tazza.codegen.rows import element, when
+from tazza.data_class import dataclass
 
 WORDS, MIDDLE = 624, 397
 """Words of the state, and how far on the word lies that is mixed in."""

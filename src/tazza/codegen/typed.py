@@ -8,11 +8,11 @@ Half-precision values are rounded where they are cast or stored. Integers wrap a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.loop import KINDS, narrow, short_name, widen
 from tazza.codegen.vector import UNARY, Emission
+from tazza.data_class import dataclass
 from tazza.tensor import DataType
 from tazza.tensor.expression import Expression, Node
 from tazza.tensor.function import CASTS, TRUTHS, signature

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tazza.codegen.typed import MEMORY, unsupported
+from tazza.data_class import dataclass
 from tazza.tensor import DataType
 from tazza.tensor.expression import Expression, Node
 from tazza.tensor.function import signature

@@ -9,13 +9,13 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.data_class import dataclass
 from tazza.db.base import Mode, open_db
 from tazza.db.idx import read_idx_images, read_idx_labels
 from tazza.errors import ArgumentError, FileError, FormatError, ShapeError, UnavailableError

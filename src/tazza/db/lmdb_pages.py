@@ -21,9 +21,9 @@ import struct
 import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from tazza.data_class import dataclass
 from tazza.errors import DBError, FileError
 from tazza.runtime.files import open_regular
 

@@ -6,12 +6,12 @@ text.alphabet, text.train.shape, text.test.shape
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.data_class import dataclass
 from tazza.errors import FormatError
 from tazza.runtime.files import read_text, shown
 

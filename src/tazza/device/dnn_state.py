@@ -21,9 +21,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
+from tazza.data_class import dataclass
 from tazza.device.event import Event
 from tazza.device.initializer import device_of, load_kind
 from tazza.device.stream import POOL_SIZE, PRIORITIES, STREAMS, Stream, current_stream

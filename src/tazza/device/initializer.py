@@ -17,9 +17,10 @@ import threading
 from collections import abc
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar, cast
 
+from tazza.data_class import dataclass
 from tazza.device.generator import Generator
 from tazza.errors import UnavailableError
 from tazza.registry import Registry

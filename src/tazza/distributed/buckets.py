@@ -7,8 +7,8 @@ makes and an operator behind it reads is a gradient that some update waits for, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.errors import NetError
 from tazza.operator import Role, find_schema, touches
 from tazza.proto import NetDef, OperatorDef

@@ -18,8 +18,8 @@ Source: Li et al. 2020, arXiv 2006.15704, section 3.2 (buckets, overlap).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.distributed.buckets import Exchanged, along, backward_span, gradients_of, in_buckets, statistics_of
 from tazza.distributed.membership import Membership
 from tazza.graph.inference import infer_blobs

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Self
 
+from tazza.data_class import dataclass
 from tazza.distributed.data_parallel import Exchanging, parallel_nets
 from tazza.distributed.membership import Membership
 from tazza.fitting.share import Share

@@ -11,7 +11,8 @@ bandwidth, rings); 10.1177/1094342005051521.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from tazza.data_class import dataclass
 
 
 @dataclass(frozen=True, slots=True)

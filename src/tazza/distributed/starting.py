@@ -7,9 +7,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from tazza.data_class import dataclass
 from tazza.distributed.mpi import HINT
 from tazza.errors import UnavailableError
 

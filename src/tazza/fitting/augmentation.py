@@ -9,11 +9,11 @@ Source: Krizhevsky, Sutskever, Hinton 2012, section 4.1 (mirrors, crops); Simard
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError
 from tazza.fitting.option import check_types
 from tazza.fitting.share import WHOLE, Share

@@ -8,12 +8,13 @@ two rounds. While a net learns from a batch, a thread makes the next one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.data_class import dataclass
 from tazza.device import Event
 from tazza.fitting.augmentation import Augmentation
 from tazza.fitting.records import PictureRecords

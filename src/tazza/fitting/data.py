@@ -8,13 +8,14 @@ Letters: N pictures, C colours, H and W height and width.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.data_class import dataclass
 from tazza.db.image_source import TEST_SHARE, WRITTEN_TYPE, ImageDB, TrainAndTest, databases_once
 from tazza.db.images import Progress, both_parts, no_progress, write_records
 from tazza.errors import ArgumentError, FileError, FormatError, ShapeError, TazzaError

@@ -6,13 +6,14 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError
 from tazza.fitting.augmentation import Augmentation
 from tazza.fitting.option import is_whole

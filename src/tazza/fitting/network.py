@@ -7,13 +7,14 @@ a reader of a database in front, and what makes numbers of bytes as `Preprocessi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.data_class import dataclass
 from tazza.db.image_source import ImageDB
 from tazza.errors import ArgumentError, NetError, SchemaError, ShapeError
 from tazza.fitting.data import Look

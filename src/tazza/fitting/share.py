@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tazza.data_class import dataclass
 from tazza.proto import NetDef
 
 

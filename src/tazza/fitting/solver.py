@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError
 from tazza.fitting.option import check_types, is_number
 from tazza.models.model import Model

@@ -12,7 +12,6 @@ import hashlib
 import os
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -20,6 +19,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.data_class import dataclass
 from tazza.db.base import open_db
 from tazza.db.image_source import DIGITS, database_type
 from tazza.db.images import IDX_KINDS, LabelledImages, find_idx, load_digits, load_idx

@@ -15,10 +15,11 @@ import inspect
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
+from tazza.data_class import dataclass
 from tazza.db.image_source import TEST_SHARE
 from tazza.db.images import Progress, no_progress
 from tazza.errors import ArgumentError, FormatError

@@ -24,8 +24,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tazza.data_class import dataclass
 from tazza.device import scoped_device
 from tazza.errors import ArgumentError, GradientError
 from tazza.graph.gradient_names import Made, Names, marked, unmarked

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from tazza.data_class import dataclass
 from tazza.operator import Operator, touches
 from tazza.tensor import Blob, Tensor
 

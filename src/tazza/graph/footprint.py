@@ -9,8 +9,9 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tazza.data_class import dataclass
 from tazza.device import merge
 from tazza.operator import SCHEMAS
 from tazza.ops.control.free import FREE

@@ -17,8 +17,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tazza.data_class import dataclass
 from tazza.graph.versions import VersionedOps
 from tazza.operator import SCHEMAS, find_schema, gradient_name, may_overwrite, operator_def, touches
 from tazza.operator.nested import nested_nets, rename_blobs

@@ -19,9 +19,10 @@ in `order`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from tazza.data_class import dataclass
 from tazza.device import merge, place_of
 from tazza.errors import NetError, TazzaError
 from tazza.graph.versions import VersionedOps

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tazza.data_class import dataclass
 from tazza.errors import TazzaError, UnknownOperatorError
 from tazza.operator import Cost, Spec, find_schema, touches
 from tazza.proto import NetDef, OperatorDef

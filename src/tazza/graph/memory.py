@@ -9,8 +9,8 @@ size, which for nets comes within a few percent of the lower bound, the largest 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.tensor.allocation import ALIGNMENT
 
 

@@ -7,8 +7,7 @@ the other, when its schema allows that pair in place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tazza.data_class import dataclass
 from tazza.errors import NetError
 from tazza.graph.graph import Graph, Node, Value
 from tazza.operator import read_first, touches

@@ -22,9 +22,10 @@ tell any more.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 
+from tazza.data_class import dataclass
 from tazza.device import merge
 from tazza.graph.dependency import Access, dependencies
 from tazza.graph.live_range import carried

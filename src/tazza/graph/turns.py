@@ -19,7 +19,8 @@ from __future__ import annotations
 from bisect import bisect
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from tazza.data_class import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.operator import touches
 from tazza.proto import OperatorDef
 

@@ -8,8 +8,9 @@ the pattern ends there, whatever it lists behind. What leads into a node is nobo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tazza.data_class import dataclass
 from tazza.graph.wiring import Wired, Wiring
 
 

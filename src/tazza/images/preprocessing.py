@@ -20,13 +20,14 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, Self, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.data_class import dataclass
 from tazza.db.picture import PIXELS_MAX
 from tazza.errors import ArgumentError, FormatError, ShapeError
 from tazza.images.files import BYTE_MAX, decoded, read_picture

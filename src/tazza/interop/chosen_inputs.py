@@ -10,8 +10,8 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, UnknownOperatorError
 from tazza.graph.roles import is_data_alone, roles_of
 from tazza.operator import Effects, Spec, effects_of, find_argument, find_schema, read_first, touches

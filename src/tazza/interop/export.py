@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.data_class import dataclass
 from tazza.errors import BlobTypeError, NetError
 from tazza.graph.derivation import net_that_predicts
 from tazza.models import Model, Net, given, without_debug_info

@@ -7,11 +7,12 @@ shape rules of the whole net.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, TazzaError
 from tazza.graph.inference import infer_net
 from tazza.images.preprocessing import Colors, ElementType, Order

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tazza.data_class import dataclass
 from tazza.errors import FileError, FormatError, TazzaError
 from tazza.runtime.files import AnyPath, kind_of, names_in, read_json, shown
 from tazza.tensor import DataType, TensorSpec

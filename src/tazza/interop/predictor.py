@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, DBError, DTypeError, FormatError, NetError
 from tazza.interop.chosen_inputs import check_inputs, choose_inputs, needed_blobs
 from tazza.interop.init_net import run_init_net

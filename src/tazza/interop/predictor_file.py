@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.db import Mode, open_db
 from tazza.errors import FileError, FormatError
 from tazza.interop.export import parameter_value, predict_part

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.data_class import dataclass
 from tazza.runtime.csv_lines import csv_lines
 
 HEADER = ("class", "name", "count", "predicted", "correct", "precision", "recall", "taken_for", "taken_for_count")

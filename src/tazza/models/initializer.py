@@ -8,12 +8,13 @@ Any fill can be had with `Initializer("SomeFill", {...})`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tazza.data_class import dataclass
 from tazza.errors import DTypeError, ShapeError
 from tazza.models.net import BlobReference, Net
 from tazza.tensor import DataType

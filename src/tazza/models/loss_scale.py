@@ -13,9 +13,9 @@ Source: P. Micikevicius et al., "Mixed Precision Training", ICLR 2018, section 3
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from tazza.data_class import dataclass
 from tazza.device import device_scope, scoped_device
 from tazza.errors import ArgumentError
 from tazza.models.model import Model

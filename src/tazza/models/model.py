@@ -11,10 +11,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass
 from types import MethodType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tazza.data_class import dataclass
 from tazza.errors import DuplicateError, NotFoundError, ShapeError
 from tazza.models.initializer import Initializer
 from tazza.models.net import BlobReference, Net, scoped

@@ -10,9 +10,10 @@ import inspect
 import itertools
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Self, overload
 
+from tazza.data_class import dataclass
 from tazza.device import scoped_device
 from tazza.errors import DuplicateError, NetError, TazzaError
 from tazza.graph import backward_pass

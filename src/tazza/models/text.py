@@ -8,11 +8,11 @@ the next, and begins anew with each round, whose first character is another one 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError
 from tazza.models.model import Model
 from tazza.models.zoo.char_lstm import CHARACTERS, SOFTMAX, CharLstm, TextState, carry_state, char_lstm

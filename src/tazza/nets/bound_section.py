@@ -6,9 +6,10 @@ Constant state: all of a section but the pieces of its calls, which are made whe
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import takewhile
 
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.operator import Call, CallChain, Operator
 from tazza.operator.binding import Binding

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import Any, Protocol, cast
 
+from tazza.data_class import dataclass
 from tazza.operator import Choice, Cost, Operator, Spec
 from tazza.proto import OperatorDef
 from tazza.tensor import Blob, Tensor

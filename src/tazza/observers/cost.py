@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tazza.data_class import dataclass
 from tazza.errors import NetError, TazzaError
 from tazza.nets import NetBase
 from tazza.operator import Cost, Observer, Operator

@@ -10,13 +10,13 @@ import io
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, UnavailableError
 from tazza.runtime.files import write_bytes_atomically
 

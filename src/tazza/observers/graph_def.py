@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from tazza.data_class import dataclass
 from tazza.device.option import place_of
 from tazza.errors import TazzaError, UnavailableError
 from tazza.graph.inference import infer_operator

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
+from tazza.data_class import dataclass
 from tazza.observers.timeline import Span, SpanKind, Timeline
 from tazza.operator import Cost
 from tazza.runtime.units import digits

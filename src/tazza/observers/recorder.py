@@ -23,9 +23,9 @@ import contextlib
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Self, TypeAlias
 
+from tazza.data_class import dataclass
 from tazza.device import Event, current_context
 from tazza.errors import ArgumentError, TazzaError
 from tazza.graph.dependency import accesses_of, dependencies

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.errors import TazzaError
 from tazza.graph.inference import infer_net
 from tazza.nets import NetBase

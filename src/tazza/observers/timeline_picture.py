@@ -9,9 +9,9 @@ import os
 import textwrap
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError
 from tazza.observers.drawing import new_figure, save_figure
 from tazza.observers.timeline import Span, SpanKind, Timeline, labels_of

@@ -7,13 +7,13 @@ the declared one is refused, as Caffe2 does: `scale=2` is an int and does not se
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import UnionType
 from typing import Any, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, DTypeError
 from tazza.operator.declaring import declaring
 from tazza.proto import Argument, NetDef, OperatorDef, TensorProto

@@ -11,9 +11,9 @@ its blobs evenly, one row after the other, or in turn where they are `pairs`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
+from tazza.data_class import dataclass
 from tazza.errors import SchemaError
 from tazza.operator.letter import BlobSpec
 from tazza.runtime.cache import remembered

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tazza.data_class import dataclass
 from tazza.errors import ShapeError
 from tazza.operator.kernel import Call
 from tazza.operator.schema import logical

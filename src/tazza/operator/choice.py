@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TypeAlias, cast
 
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.errors import UnsupportedError
 from tazza.operator.engine import ENGINES, Candidate, algorithms, asked_engines, rank_engines, why_unavailable

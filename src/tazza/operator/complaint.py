@@ -12,10 +12,10 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, TypeAlias, TypeGuard, cast
 
+from tazza.data_class import dataclass
 from tazza.errors import ShapeError, TazzaError
 from tazza.operator.index import FAMILIES
 from tazza.operator.kernel import kernel_for

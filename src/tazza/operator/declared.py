@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from tazza.data_class import dataclass
 from tazza.errors import SchemaError
 from tazza.operator.arity import AsMany, Pairs, Relation, Together
 from tazza.operator.declaring import declaring

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, get_args
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.operator.argument import FIELDS, ArgSpec
 from tazza.operator.arity import AsMany, Pairs, Relation, Together
 from tazza.operator.complaint import Complaint, complaints_of

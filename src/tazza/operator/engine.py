@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, SchemaError
 from tazza.operator.declaring import declaring
 from tazza.operator.index import ANY, index, load_engine

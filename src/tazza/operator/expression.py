@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, SchemaError
 from tazza.operator.declaring import declaring
 from tazza.operator.mistake import strange_letters

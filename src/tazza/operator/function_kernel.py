@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.errors import ShapeError
 from tazza.operator.function_signature import FunctionSignature, Input

@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Annotated, Any, Literal, SupportsIndex, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import SchemaError
 from tazza.operator.argument import FIELDS, REQUIRED, ArgSpec, arg
 from tazza.operator.letter import DTypes

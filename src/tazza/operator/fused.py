@@ -15,11 +15,11 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import GradientError, SchemaError
 from tazza.operator.argument import ArgSpec
 from tazza.operator.by_letter import with_names

@@ -20,9 +20,9 @@ import enum
 import inspect
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from tazza.data_class import dataclass
 from tazza.errors import GradientError, TazzaError
 from tazza.operator.definition import make_argument
 from tazza.proto import NetDef, OperatorDef

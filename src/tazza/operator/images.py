@@ -9,9 +9,10 @@ runs for one image after the other, with the launch that an image alone gets.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
+from tazza.data_class import dataclass
 from tazza.errors import UnsupportedError
 from tazza.operator.kernel import Call, CallChain, Kernel, Launch, Operands
 from tazza.operator.schema import OpSchema, Spec, logical

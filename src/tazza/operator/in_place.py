@@ -14,9 +14,9 @@ else interprets the forms.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from tazza.data_class import dataclass
 from tazza.errors import SchemaError
 from tazza.operator.letter import BlobSpec
 

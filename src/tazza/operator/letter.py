@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from tazza.data_class import dataclass
 from tazza.operator.role import Role
 from tazza.tensor import DataType, PerChannel, PerRow, PerTensor, Quantization
 

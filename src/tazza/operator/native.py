@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.operator.kernel import Array, Call, Kernel, Launch, NativeCall, Operands, Unsupported
 from tazza.operator.schema import Spec

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from tazza.data_class import dataclass
 from tazza.operator.kernel import Call, CallChain, NativeCall
 from tazza.operator.watch import Watch
 from tazza.runtime.segment import Segment

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias, cast
 
+from tazza.data_class import dataclass
 from tazza.errors import ShapeError
 
 Dims: TypeAlias = tuple[int | None, ...]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from weakref import WeakValueDictionary
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.device import Context, Generator
 from tazza.errors import UnsupportedError
 from tazza.operator.choice import find_kernel

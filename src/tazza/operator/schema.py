@@ -18,9 +18,9 @@ Shapes follow from the patterns of `blob` where they can (see `operator.pattern`
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, DTypeError, SchemaError, ShapeError
 from tazza.operator.argument import BUILDER_ARGUMENTS, ArgSpec
 from tazza.operator.arity import LetterRow, Relation, all_named, output_count, wrong_numbers

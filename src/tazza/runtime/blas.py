@@ -11,10 +11,10 @@ count. That costs time, never a result.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
 
+from tazza.data_class import dataclass
 from tazza.runtime.threads import thread_count
 
 SHARED_FLOPS = 20_000_000

@@ -22,9 +22,9 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
+from tazza.data_class import dataclass
 from tazza.runtime.flags import Flag, kernel_changes, kernel_flags
 from tazza.runtime.fork import in_forked_child, is_free
 

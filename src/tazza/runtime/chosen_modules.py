@@ -14,8 +14,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.errors import TazzaError
 from tazza.registry import Registry
 from tazza.runtime.flags import flag

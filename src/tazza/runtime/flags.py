@@ -19,10 +19,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
+from tazza.data_class import dataclass
 from tazza.errors import DuplicateError, InitError, NotFoundError
 from tazza.registry import Registry
 from tazza.runtime.flag_index import index, load_alias, load_flag

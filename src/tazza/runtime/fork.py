@@ -18,9 +18,9 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
+from tazza.data_class import dataclass
 from tazza.errors import UnavailableError
 
 FORKED = "this process was forked from one that had started OpenMP threads, which do not survive that"

@@ -13,11 +13,12 @@ from __future__ import annotations
 import ctypes
 import mmap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from tazza.data_class import dataclass
 
 _STRTAB, _SYMTAB, _RELA, _RELASZ, _JMPREL, _PLTRELSZ = 5, 6, 7, 8, 23, 2
 _DIRECT, _GLOB_DAT, _JUMP_SLOT = 1, 6, 7

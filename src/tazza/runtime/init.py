@@ -14,10 +14,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeVar
 
+from tazza.data_class import dataclass
 from tazza.errors import InitError
 from tazza.registry import Registry
 from tazza.runtime import flags, log

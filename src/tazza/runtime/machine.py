@@ -11,13 +11,14 @@ import ctypes
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import FileError, FormatError
 from tazza.runtime.digest import digest_of
 from tazza.runtime.files import kind_of, make_folder, read_json, write_bytes_atomically

@@ -18,11 +18,12 @@ import threading
 import zlib
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from tazza.data_class import dataclass
 from tazza.errors import DuplicateError, FileError, InitError
 from tazza.registry import Registry
 from tazza.runtime import flags, init, native

@@ -11,10 +11,11 @@ import os
 import re
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, InitError
 from tazza.registry import Registry
 from tazza.runtime.cache import remembered

@@ -32,10 +32,10 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tazza.data_class import dataclass
 from tazza.errors import FileError, FormatError, KernelError, UnavailableError
 from tazza.runtime.cache import Cache, remembered
 from tazza.runtime.digest import NBYTES, digest_of

@@ -23,8 +23,8 @@ import re
 import struct
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.errors import TazzaError
 from tazza.runtime.cache import remembered
 

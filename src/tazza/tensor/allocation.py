@@ -27,13 +27,13 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from ctypes import addressof, c_char
-from dataclasses import dataclass
 from functools import cache, wraps
 from typing import Any, TypeVar, TypeVarTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, OutOfMemoryError, UnavailableError, UnsupportedError
 from tazza.registry import Registry
 from tazza.runtime.fork import freed_in_child, in_forked_child

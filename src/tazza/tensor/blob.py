@@ -7,11 +7,11 @@ classes register them with `@blob_type`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy.typing as npt
 
+from tazza.data_class import dataclass
 from tazza.errors import BlobTypeError
 from tazza.registry import Registry
 from tazza.tensor.spec import Content, TensorSpec, TypeSpec

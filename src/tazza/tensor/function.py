@@ -11,11 +11,11 @@ import enum
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, DTypeError
 from tazza.runtime.cache import remembered
 from tazza.tensor.dtype import DataType

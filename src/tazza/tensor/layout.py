@@ -7,11 +7,11 @@ filled by the engines: whoever brings an opaque layout registers the function th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
+from tazza.data_class import dataclass
 from tazza.errors import ShapeError, UnsupportedError
 from tazza.registry import Registry
 from tazza.tensor.dim import Dim

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.errors import NotFoundError
 
 CPU_KIND = "cpu"

@@ -9,9 +9,9 @@ rows lies above this floor (`attached.py`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from tazza.data_class import dataclass
 from tazza.tensor.attached import ATTACHED
 from tazza.tensor.blob import blob_type
 from tazza.tensor.tensor import Tensor

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.errors import ShapeError
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
@@ -50,7 +50,7 @@ class TensorSpec:
 
     dims: Sequence[int | None] | None
     dtype: DataType
-    place: Place = CPUPlace()  # noqa: RUF009 - one immutable object per place
+    place: Place = CPUPlace()
     layout: Layout = ROW_MAJOR
     quantization: Quantization | None = None
 

@@ -19,9 +19,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
+from tazza.data_class import dataclass
 from tazza.errors import UnsupportedError
 from tazza.registry import Registry
 from tazza.runtime.cache import Cache

@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from tazza.data_class import dataclass
 from tazza.errors import DTypeError, FormatError
 from tazza.proto.caffe2_pb2 import TensorProto
 from tazza.runtime.flags import flag

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, cast
 
+from tazza.data_class import dataclass
 from tazza.device import device_option
 from tazza.operator import ENGINES, find_schema, operator_def, why_unavailable
 from tazza.proto import OperatorDef
@@ -39,7 +40,7 @@ class Case:
     gradient: bool = True
     slack: float = 1.0
     id: str = ""
-    place: Place = CPUPlace()  # noqa: RUF009 - one immutable object per place
+    place: Place = CPUPlace()
 
     def arrays(self) -> list[Array]:
         """Return fresh copies of the inputs."""

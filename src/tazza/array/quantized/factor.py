@@ -7,7 +7,6 @@ in two's complement, the last one the sign if there is one. What pads rows and w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy.typing as npt
 
 from tazza.array.quantized.planes import BITS_PER_BYTE, Octets, planes_of_bytes, twos_complement
 from tazza.array.quantized.qtensor import QTensor
+from tazza.data_class import dataclass
 from tazza.tensor.dtype import DataType
 from tazza.tensor.tensor import Tensor
 

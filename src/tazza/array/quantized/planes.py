@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tazza.data_class import dataclass
 from tazza.registry import Registry
 from tazza.tensor.dtype import numpy_dtype
 from tazza.tensor.filling import load_fillers

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tazza.array.quantized.factor import Factor
+from tazza.data_class import dataclass
 from tazza.runtime.threads import thread_count
 from tazza.tensor.dtype import DataType, numpy_dtype
 from tazza.tensor.offer import Offer

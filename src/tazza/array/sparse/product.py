@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from tazza.array.operand import result_for
@@ -14,6 +12,7 @@ from tazza.array.sparse.matrix import SparseMatrix
 from tazza.array.sparse.parts import Array, ArrayLike, plain
 from tazza.array.sparse.results import Results
 from tazza.array.sparse.task import SPARSE_ENGINES, Addressed, Form, Multiply, Prepared, SparseTask
+from tazza.data_class import dataclass
 from tazza.errors import ShapeError, UnsupportedError
 from tazza.runtime.flags import kernel_changes
 from tazza.runtime.threads import thread_count

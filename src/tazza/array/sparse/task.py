@@ -9,13 +9,14 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from tazza.array.sparse.results import Results
+from tazza.data_class import dataclass
 from tazza.errors import ShapeError
 from tazza.tensor.dtype import DataType
 from tazza.tensor.offer import Offer

@@ -13,11 +13,11 @@ import ctypes
 import importlib.util
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tazza.data_class import dataclass
 from tazza.device.context import Context
 from tazza.device.cuda.context import queue_of
 from tazza.device.cuda.device import CUDADevice

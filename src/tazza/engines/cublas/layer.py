@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from dataclasses import dataclass
 
 from tazza.codegen.block import Slot
+from tazza.data_class import dataclass
 from tazza.device.cuda import CUDADevice, queue_of
 from tazza.engines.cublas._declarations import NUMBERS
 from tazza.engines.cublas.library import CUBLAS

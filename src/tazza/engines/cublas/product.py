@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from tazza.codegen.block import Slot
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.device.cuda import queue_of
 from tazza.device.cuda.vendor import TF32

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy.typing as npt
 
 from tazza.codegen.block import Slot, Word, block_of
 from tazza.codegen.nvptx import Code, GridKernel, code_of
+from tazza.data_class import dataclass
 from tazza.device.cuda import queue_of
 from tazza.device.cuda.module import Arguments, launch, loaded
 from tazza.engines.cuda import SOURCES

@@ -9,11 +9,12 @@ once, and on the device from then on.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.device.cuda import queue_of
 from tazza.engines.cuda import KIND

@@ -9,10 +9,10 @@ in the list of that slot hangs on who came first, what is found there does not.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from tazza.codegen.block import Scratch, Slot, Word
 from tazza.codegen.rows import when
+from tazza.data_class import dataclass
 from tazza.engines.cuda.threads import Threads, Write, each_launch
 from tazza.operator import Launch, LaunchChain
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from tazza.codegen.block import Word, accepts_dense
@@ -20,6 +19,7 @@ from tazza.codegen.rows import when
 from tazza.codegen.scalar import Scalars
 from tazza.codegen.typed import MEMORY
 from tazza.codegen.vector import Emission
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.cuda import KIND
 from tazza.engines.cuda.coordinate import coordinates, place_in

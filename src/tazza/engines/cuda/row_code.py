@@ -10,7 +10,6 @@ totals, make elements and numbers of rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from tazza.codegen.emit import Lanes, Lines
@@ -19,6 +18,7 @@ from tazza.codegen.row_plan import Operand, RowForm
 from tazza.codegen.rows import element, when
 from tazza.codegen.typed import MEMORY, Vector
 from tazza.codegen.vector import Emission
+from tazza.data_class import dataclass
 from tazza.engines.cuda.team import Deal, Element, Join, Limits, Team
 from tazza.operator import Expression
 from tazza.operator.row_program import JOINS

@@ -6,11 +6,12 @@ Letters as in `operator.row_program`: B x D x K.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tazza.codegen.block import Scratch, Word, accepts_dense, accepts_rows
 from tazza.codegen.nvptx import GridKernel
 from tazza.codegen.row_plan import Operand, RowForm, RowTask, plan_rows
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.cuda import KIND
 from tazza.engines.cuda.launch import SMALL, GridLaunch, Status, own_code

@@ -11,13 +11,13 @@ How threads are dealt out follows from the shape alone, so the result is the sam
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.loop import carry_loop
 from tazza.codegen.nvptx import WARP, barrier, exchange, place, shared, warp_barrier
 from tazza.codegen.rows import element
+from tazza.data_class import dataclass
 from tazza.operator.row_program import Cut
 
 

@@ -7,7 +7,7 @@ something wrong has the word `status`, and leaves a 1 where it says.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from tazza.codegen.block import Word
@@ -16,6 +16,7 @@ from tazza.codegen.loop import carry_loop, load, store
 from tazza.codegen.nvptx import GridKernel, place
 from tazza.codegen.rows import element, when
 from tazza.codegen.rows import index_at as index_from
+from tazza.data_class import dataclass
 from tazza.engines.cuda.launch import THREADS, GridLaunch, Held, Status, blocks_for, own_code
 from tazza.tensor import DataType
 

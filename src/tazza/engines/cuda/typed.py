@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from tazza.codegen.block import Word
 from tazza.codegen.emit import Lines
@@ -15,6 +14,7 @@ from tazza.codegen.formula_plan import Axes
 from tazza.codegen.nvptx import GridKernel, place
 from tazza.codegen.rows import when
 from tazza.codegen.typed import MEMORY, TypedEmission, Vector, unsupported
+from tazza.data_class import dataclass
 from tazza.engines.cuda.coordinate import coordinates, place_in
 from tazza.engines.cuda.launch import SMALL, THREADS, GridLaunch, Held, blocks_for, own_code
 from tazza.errors import DTypeError, UnsupportedError

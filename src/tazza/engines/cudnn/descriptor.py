@@ -10,9 +10,9 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from tazza.data_class import dataclass
 from tazza.engines.cudnn._declarations import NUMBERS
 from tazza.errors import TazzaError
 from tazza.runtime.log import logger

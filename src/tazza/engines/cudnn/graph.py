@@ -6,9 +6,9 @@ are those of images with the channels first, however they lie.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
+from tazza.data_class import dataclass
 from tazza.engines.cudnn.descriptor import Descriptor, Maker, Value, nested, one_of, whole
 from tazza.tensor import DataType
 

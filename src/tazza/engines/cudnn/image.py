@@ -6,8 +6,8 @@ An image of one dimension gets another one of one element.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.device.cuda.vendor import TF32
 from tazza.engines.cudnn.graph import TYPES, Direction, Form, Problem, Step, Windows
 from tazza.engines.cudnn.plan import Algorithm, Wishes

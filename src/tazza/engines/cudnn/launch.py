@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Protocol, TypeAlias
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.device import Context, device_of
 from tazza.device.cuda import CUDADevice, queue_of
 from tazza.engines.cudnn._declarations import NUMBERS

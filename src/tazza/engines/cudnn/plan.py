@@ -9,9 +9,9 @@ workspace. Where an algorithm is asked for, that one is taken, or nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from tazza.data_class import dataclass
 from tazza.engines.cudnn._declarations import NUMBERS
 from tazza.engines.cudnn.descriptor import Descriptor, Maker, Value, nested, one_of, whole
 from tazza.engines.cudnn.graph import Problem, number_of, operation_graph

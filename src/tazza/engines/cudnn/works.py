@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.device.cuda import queue_of
 from tazza.engines.cudnn.graph import Direction, Form, Step

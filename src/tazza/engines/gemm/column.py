@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.operator import Array
 from tazza.ops.nn.window import Window, channels_first
 

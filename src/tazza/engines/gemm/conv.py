@@ -16,12 +16,13 @@ channels last are transposed, which BLAS takes as it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import cast
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.gemm.column import Columns, Shape, Step
 from tazza.engines.gemm.memory import SharedBuffer, carve, chain, scratch_bytes

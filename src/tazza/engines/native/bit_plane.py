@@ -21,11 +21,11 @@ of a row; P planes. Rows and bits that pad it are 0. Row m of A is read one word
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from tazza.codegen.emit import Lines
 from tazza.codegen.loop import carry_loop, count_loop, lanes_of, share
 from tazza.codegen.rows import element
+from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES
 from tazza.runtime.native_code import processor
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from tazza.array.evaluator import Array
 from tazza.array.program import ElementProgram, types_of
 from tazza.codegen.typed import Vector
+from tazza.data_class import dataclass
 from tazza.runtime.cache import remembered
 from tazza.runtime.fork import PROCESS, note_threads
 from tazza.runtime.native_code import processor

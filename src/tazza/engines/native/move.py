@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -31,6 +30,7 @@ from tazza.codegen.loop import count_loop, share, sweep
 from tazza.codegen.nest import Axis, merged, row_pointers
 from tazza.codegen.rows import element
 from tazza.codegen.typed import Vector
+from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES
 from tazza.operator import Unsupported
 from tazza.runtime.native_code import processor

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.kernel import threads_for
 from tazza.codegen.loop import carry_loop, lanes_of, load, load_one, short_name, store, sweep
 from tazza.codegen.rows import FIRST, D, each_row, element, row_at, when
+from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType

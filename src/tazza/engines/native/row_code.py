@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.loop import count_loop, lanes_below, load, share, store, sweep
@@ -20,6 +19,7 @@ from tazza.codegen.rows import report, when
 from tazza.codegen.typed import MEMORY, Vector
 from tazza.codegen.vector import Emission
 from tazza.codegen.writer import Writer
+from tazza.data_class import dataclass
 from tazza.engines.native.sparse_product import carry_loop
 from tazza.operator import Expression
 from tazza.operator.row_program import JOINS

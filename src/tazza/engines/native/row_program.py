@@ -7,13 +7,14 @@ shape alone, so the result is the same on any number of threads.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from tazza.codegen.block import BlockLaunch, Scratch, Word, accepts_dense, accepts_rows
 from tazza.codegen.kernel import lane_count, threads_for
 from tazza.codegen.row_plan import Operand, RowForm, RowPlan, RowTask, chained, plan_rows
 from tazza.codegen.rows import finish_status
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native import SOURCES
 from tazza.engines.native.row_code import Form, Rows, write_nested

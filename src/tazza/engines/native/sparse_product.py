@@ -18,11 +18,11 @@ kernel that finds one out of range stops, and gives the status `BROKEN`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.loop import KINDS, count_loop, lanes_below, lanes_of, load, load_one, share, store, sweep
 from tazza.codegen.rows import element, when
+from tazza.data_class import dataclass
 from tazza.tensor import DataType
 
 THREADS, STATUS, R, C, Z, N, D_PITCH, Y_PITCH, STARTS, COLUMNS, VALUES, D, Y, SCRATCH = range(14)

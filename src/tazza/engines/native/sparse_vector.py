@@ -8,11 +8,11 @@ row: 0.85 cycles. Memory has to give 8 bytes for it.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.loop import lanes_below, lanes_of, load, store, sweep
 from tazza.codegen.rows import element, when
+from tazza.data_class import dataclass
 from tazza.engines.native.sparse_product import (
     COLUMNS,
     STARTS,

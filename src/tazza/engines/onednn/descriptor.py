@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
+from tazza.data_class import dataclass
 from tazza.engines.onednn.library import Unimplemented, check, constant, ffi, lib
 from tazza.operator.schema import Spec
 from tazza.runtime.cache import remembered

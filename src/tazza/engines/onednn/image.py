@@ -5,8 +5,7 @@ Letters: N images, C channels, `S...` spatial sizes. A blob of order NHWC has th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tazza.data_class import dataclass
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.operator import OpView
 from tazza.tensor import ROW_MAJOR, DataType, Dim, Layout, TensorSpec, channels_last

@@ -8,11 +8,12 @@ points. Sizes come from the primitive, which says nothing of `Numbers`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.library import check, engine, ffi, lib, new_stream, status_name
 from tazza.engines.onednn.primitive import PrimitiveDescriptor, argument_number

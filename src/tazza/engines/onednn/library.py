@@ -15,10 +15,10 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
+from tazza.data_class import dataclass
 from tazza.engines.onednn.copies import keep_one_copy
 from tazza.errors import FileError, KernelError, OutOfMemoryError, UnavailableError
 from tazza.runtime.cache import remembered

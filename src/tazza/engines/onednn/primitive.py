@@ -23,10 +23,10 @@ import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias, cast
 
+from tazza.data_class import dataclass
 from tazza.engines.onednn.descriptor import Descriptor, type_number
 from tazza.engines.onednn.library import Unimplemented, check, constant, engine, ffi, lib, version
 from tazza.runtime.cache import Cache, remembered

@@ -9,10 +9,10 @@ what makes an answer of what oneDNN found. The kernel itself takes the first fas
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
+from tazza.data_class import dataclass
 from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.prepare import Answer, name_specs
 from tazza.engines.onednn.primitive import PrimitiveDescriptor, first_fast

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.data_class import dataclass
 from tazza.errors import FormatError, UnsupportedError
 from tazza.graph.inference import infer_net
 from tazza.interop.caffe.caffe_pb2 import BlobProto, LayerParameter, NetParameter

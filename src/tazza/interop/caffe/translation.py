@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.errors import FormatError, NotFoundError
 from tazza.interop.caffe.caffe_pb2 import NetParameter, NetState
 from tazza.interop.caffe.legacy_pad import without_legacy_pad

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.errors import NumericError
 from tazza.interop.int8.calibrate import Batch, Told, nobody
 from tazza.interop.int8.compare import Comparison, compare

@@ -10,8 +10,10 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
+
+from tazza.data_class import dataclass
 
 NET = "caffe2.python.core.Net"
 PARTS = ("net", "param_init_net")

@@ -11,8 +11,8 @@ import importlib
 import inspect
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.errors import UnavailableError
 from tazza.operator import SCHEMAS
 from tazza.runtime.cache import remembered

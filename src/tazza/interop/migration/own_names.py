@@ -7,9 +7,9 @@ these follow from what there is. The table has the rest.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 
 from tazza import proto
+from tazza.data_class import dataclass
 from tazza.models import LAYERS
 from tazza.operator import SCHEMAS
 

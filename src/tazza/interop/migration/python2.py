@@ -10,8 +10,8 @@ import ast
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.errors import FormatError
 from tazza.runtime.files import one_line
 

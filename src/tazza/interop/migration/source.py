@@ -7,9 +7,9 @@ import io
 import os
 import tokenize
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from tazza.data_class import dataclass
 from tazza.errors import FileError, FormatError
 from tazza.interop.migration.python2 import Remark, parsed
 from tazza.interop.migration.remark import remarks_on

@@ -11,8 +11,8 @@ from __future__ import annotations
 import ast
 import enum
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.interop.migration.held import Held
 
 ROOT = "caffe2"

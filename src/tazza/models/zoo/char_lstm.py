@@ -10,8 +10,8 @@ dropout between layers: Zaremba, Sutskever, Vinyals 2014, arXiv 1409.2329.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.models import layers, recurrent
 from tazza.models.model import Model
 from tazza.models.net import BlobReference

@@ -9,9 +9,9 @@ Letters: N images, C channels, S height and width, K classes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from tazza.data_class import dataclass
 from tazza.errors import ShapeError
 from tazza.models import layers
 from tazza.models.loss_scale import LossScale, add_scaled_gradients

@@ -12,11 +12,11 @@ Source: Naumov et al. 2019, arXiv 1906.00091.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.models import layers
 from tazza.models.initializer import gaussian, given
 from tazza.models.model import Model, ParameterKind

@@ -6,8 +6,9 @@ normalization, the ratio of dropout and the names of blobs are those of the net 
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 
+from tazza.data_class import dataclass
 from tazza.models import layers
 from tazza.models.model import Model
 from tazza.models.net import BlobReference

@@ -5,8 +5,7 @@ Letters: N images, K classes. Source: LeCun, Bottou, Bengio, Haffner 1998, in th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tazza.data_class import dataclass
 from tazza.errors import ShapeError
 from tazza.models import layers
 from tazza.models.model import Model

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.nets.executor.task import ChainTask, Post
 from tazza.runtime.budget import ThreadBudget
 from tazza.runtime.workers import WorkerPool

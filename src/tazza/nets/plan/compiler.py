@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
+from tazza.data_class import dataclass
 from tazza.device import Context, place_of
 from tazza.errors import BlobTypeError, SchemaError, TazzaError
 from tazza.graph.memory import Span, plan_memory

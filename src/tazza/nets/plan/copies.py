@@ -7,9 +7,10 @@ ones. It lives as long as an instance holds it, and may be gone at any moment el
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from weakref import WeakValueDictionary
 
+from tazza.data_class import dataclass
 from tazza.nets.plan.program import PlanValue
 from tazza.runtime.fork import Guard
 from tazza.tensor import Storage, Tensor, TensorSpec

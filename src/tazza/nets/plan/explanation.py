@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from tazza.data_class import dataclass
 from tazza.nets.explanation import Explanation, Held, Placement, Row, StepWatcher, TimedPart, operator_row
 from tazza.nets.plan.compiler import Region
 from tazza.nets.plan.instance import Instance

@@ -8,8 +8,8 @@ them, and every call that reads them is native and can be moved (`Movable`). The
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.nets.plan.program import PlanValue, Program
 from tazza.operator import Call, Movable, NativeCall
 from tazza.operator.native_calls import NativeCalls

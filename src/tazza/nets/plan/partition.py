@@ -9,8 +9,8 @@ that they read. The operators of a region stand on one device.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.device import place_of
 from tazza.nets.plan.compiler import Region
 from tazza.operator import Touched, find_schema, rank_engines, read_first, touches, why_unavailable

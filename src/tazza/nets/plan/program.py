@@ -10,8 +10,9 @@ A *value* is one tensor that steps write or read; names and versions are resolve
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tazza.data_class import dataclass
 from tazza.graph.memory import Arena
 from tazza.operator import Cost, Launch, OpView
 from tazza.operator.choice import Choice, Kernel

@@ -9,8 +9,8 @@ why, and two later runs try again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.device.recorder import Recorder
 from tazza.errors import TazzaError

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from weakref import WeakSet
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.graph.roles import comes_with_data, roles_of
 from tazza.graph.transform import PassContext, Rewritten, apply_all, order
 from tazza.nets.base import with_device_of

@@ -17,11 +17,12 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard, cast
 
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.errors import FileError, FormatError, UnsupportedError
 from tazza.nets.plan.compiler import Region, compile_region

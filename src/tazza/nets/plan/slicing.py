@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
+from tazza.data_class import dataclass
 from tazza.errors import TazzaError
 from tazza.operator import Array, OpSchema, OpView, Spec, find_schema
 from tazza.operator.images import batched_letters

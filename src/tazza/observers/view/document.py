@@ -11,9 +11,10 @@ A stage that nothing is known of beside its operators is drawn as well: a net wi
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
+from tazza.data_class import dataclass
 from tazza.errors import TazzaError
 from tazza.graph.inference import OperatorSpecs, infer_net
 from tazza.graph.transform import TRANSFORMS, PassContext, apply_each

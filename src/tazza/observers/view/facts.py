@@ -15,9 +15,10 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from tazza.data_class import dataclass
 from tazza.errors import FormatError, TazzaError
 from tazza.graph.inference import OperatorSpecs
 from tazza.graph.roles import comes_with_data, roles_of

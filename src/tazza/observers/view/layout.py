@@ -21,8 +21,10 @@ import bisect
 import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
+
+from tazza.data_class import dataclass
 
 ENTRY = -1
 LANES_MAX = 12

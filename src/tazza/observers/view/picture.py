@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from xml.sax.saxutils import escape
 
+from tazza.data_class import dataclass
 from tazza.observers.view.geometry import SIZES, TIMES
 from tazza.observers.view.layout import ENTRY, Way
 from tazza.runtime.files import write_bytes_atomically

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tazza.data_class import dataclass
 
 PERIOD_MAX = 400
 """Operators of the longest block that is looked for."""

@@ -11,10 +11,11 @@ needs to know what is folded on another one.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+from tazza.data_class import dataclass
 from tazza.observers.view.layout import ENTRY, Arrangement, arrange
 from tazza.observers.view.repeats import Repeat, find_repeats
 from tazza.observers.view.wiring import Wiring

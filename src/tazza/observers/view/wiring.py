@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.errors import TazzaError
 from tazza.graph.versions import VersionedOps
 from tazza.operator import touches

@@ -5,10 +5,9 @@ A truth value is a blob of its own. A number is a tensor, whose changes take tur
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import ShapeError
 from tazza.operator import (
     Array,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.operator import (
     ArgSpec,
     Cost,

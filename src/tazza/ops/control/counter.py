@@ -7,10 +7,10 @@ between. What is counted lies on the host.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import FormatError, NumericError
 from tazza.operator import (
     BlobSpec,

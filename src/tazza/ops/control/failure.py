@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tazza.data_class import dataclass
 from tazza.errors import RaisedError, RunFailedError
 from tazza.operator import Effects, NoGradient, OpSchema, OpView, family, forbidden, host_kernel, not_written, schema
 

@@ -6,8 +6,8 @@ Nets that name them can be read, shown and rewritten; a run ends with the reason
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.errors import UnavailableError
 from tazza.operator import (
     ArgSpec,

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, DTypeError, DuplicateError, NotFoundError, TrustError
 from tazza.operator import (
     BlobOwner,

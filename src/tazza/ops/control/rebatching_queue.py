@@ -9,10 +9,10 @@ together when they come out. Who finds the queue full, or empty, waits; once it 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import ClosedError, ShapeError
 from tazza.operator import Array, Effects, OpView, Role, arg, blob, ends, host_kernel, schema
 from tazza.ops.control.blobs_queue import QueueKernel, WaitingQueue

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import NumericError, ShapeError
 from tazza.operator import (
     NUMBERS,

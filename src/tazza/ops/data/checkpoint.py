@@ -11,11 +11,11 @@ import re
 import shutil
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.db import Cursor, DBReader, Mode, Transaction, open_db
 from tazza.db.place import check_parent, holds_something, kind_at
 from tazza.errors import ArgumentError, DBError, DuplicateError, FileError, NotFoundError, TazzaError

@@ -8,11 +8,11 @@ one lengths field counts; domain 0 has a row for each record.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, DTypeError
 from tazza.operator import Array, OpView, arg
 

@@ -8,11 +8,11 @@ every field at the top, and of those under lengths as many rows as these say.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from google.protobuf.message import DecodeError
 
+from tazza.data_class import dataclass
 from tazza.errors import FormatError, ShapeError
 from tazza.operator import Array, Effects, OpView, Role, arg, blob, forbidden, host_kernel, schema
 from tazza.ops.data.fields import Field, read_fields

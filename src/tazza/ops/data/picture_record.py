@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.data_class import dataclass
 from tazza.db.picture import decode_picture
 from tazza.errors import FormatError, ShapeError
 from tazza.proto import CaffeDatum, TensorProto, TensorProtos

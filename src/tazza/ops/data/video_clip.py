@@ -9,12 +9,12 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.data_class import dataclass
 from tazza.db.picture import PIXELS_MAX
 from tazza.errors import FormatError, ShapeError, TazzaError, UnavailableError
 from tazza.runtime.files import one_line

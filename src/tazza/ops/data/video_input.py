@@ -10,13 +10,13 @@ from __future__ import annotations
 import io
 from collections.abc import Generator as Yields
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.data_class import dataclass
 from tazza.db import DBReader
 from tazza.device import Generator
 from tazza.errors import ArgumentError, FormatError, ShapeError

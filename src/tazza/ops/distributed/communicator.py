@@ -17,12 +17,12 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 from weakref import ReferenceType, ref
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import ClosedError
 from tazza.operator import Array
 from tazza.ops.distributed.store import StoreHandler

@@ -7,8 +7,8 @@ that name these operators can be read, shown and rewritten, and a run ends with 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.errors import UnavailableError
 from tazza.operator import (
     FLOAT,

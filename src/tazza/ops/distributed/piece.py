@@ -10,12 +10,12 @@ Small tensors are copied into one stretch, so that one message has them; a large
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.data_class import dataclass
 from tazza.operator import Array
 from tazza.ops.distributed.communicator import CommonWorld
 from tazza.runtime.digest import digest_of

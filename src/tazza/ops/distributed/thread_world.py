@@ -13,13 +13,14 @@ import platform
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from typing import Self
 from weakref import WeakValueDictionary
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, ClosedError, NetError, UnavailableError
 from tazza.operator import Array
 from tazza.ops.distributed.communicator import CommonWorld, Entrance, Message

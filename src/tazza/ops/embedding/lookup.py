@@ -12,12 +12,13 @@ A row of `lookups` is a reducer (see `ops.sparse.reducer`) and how rows are kept
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import NumericError, SchemaError
 from tazza.operator import (
     FLOAT,

@@ -10,11 +10,11 @@ Source: Caffe2; the search for narrower bounds is that of Guan and others 2019, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.operator import Array
 
 LARGEST = float(np.finfo(np.float32).max)

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, NumericError
 from tazza.operator import (
     FLOAT,

@@ -6,10 +6,10 @@ C has the joint shape of A and B, see `ops.broadcast`. Gradients are summed over
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import NumericError
 from tazza.operator import (
     Array,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.operator import (
     INDEX,
     Array,

@@ -5,10 +5,9 @@ C has the joint shape of A and B, see `ops.broadcast`. A step has no derivative,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.operator import (
     Array,
     Effects,

@@ -6,11 +6,11 @@ C = A^B of Pow has the shape of A; with `broadcast` B lies under A, see `ops.bro
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError
 from tazza.operator import (
     FLOAT,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.operator import (
     FLOAT,
     Array,

@@ -6,10 +6,10 @@ Angles are radians. The gradients of all are dX = dY times a slope that follows 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.operator import (
     FLOAT,
     Array,

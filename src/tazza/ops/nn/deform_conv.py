@@ -19,12 +19,12 @@ Sources: Dai and others 2017, Deformable convolutional networks, arXiv 1703.0621
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 from typing import cast
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError
 from tazza.operator import (
     FLOAT,

@@ -8,10 +8,9 @@ FCTransposed (K, M); either may have any rank. With lead... the extents of X bef
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import DTypeError
 from tazza.operator import (
     FLOAT,

@@ -10,11 +10,12 @@ for each element. The epilogue is a text in the language of `tensor.expression`;
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, SchemaError
 from tazza.operator import (
     FLOAT,

@@ -6,10 +6,9 @@ and dX have one shape (lead..., inner...), mean and std are (lead..., 1), gamma 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, SchemaError
 from tazza.operator import (
     Array,

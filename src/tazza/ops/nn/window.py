@@ -19,12 +19,12 @@ import enum
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError
 from tazza.operator import ArgSpec, Array, Dims, OpView, arg, find_argument
 from tazza.ops.nn.channel import ORDER

@@ -11,10 +11,11 @@ rows that shrink.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, SchemaError
 from tazza.operator import (
     FLOAT,

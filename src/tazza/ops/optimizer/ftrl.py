@@ -18,10 +18,10 @@ Source: McMahan et al. 2013, "Ad Click Prediction: a View from the Trenches", al
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError
 from tazza.operator import (
     FLOAT,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, NumericError
 from tazza.operator import ArgSpec, Array, Effects, OpView, Role, arg, blob, ends, kernel, schema
 from tazza.proto import OperatorDef

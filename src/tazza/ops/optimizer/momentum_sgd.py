@@ -15,10 +15,9 @@ Source: Polyak 1964; Sutskever, Martens, Dahl, Hinton 2013, section 2 (Nesterov)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.operator import (
     FLOAT,
     ArgSpec,

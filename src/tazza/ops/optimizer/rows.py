@@ -19,10 +19,11 @@ second ones, and so on: rows of one call are all different.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.operator import (
     INDEX,
     Array,

@@ -6,10 +6,10 @@ Caffe2 knew one scale for all. `Y_scales` and `Y_zero_points` along `axis` are o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.operator import (
     PER_CHANNEL,
     PER_TENSOR,

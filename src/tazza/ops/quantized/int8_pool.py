@@ -7,10 +7,11 @@ window's maximum; in a mean it counts as 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.operator import (
     PER_TENSOR,
     Array,

@@ -6,8 +6,7 @@ their results is said by arguments, and nothing reads what was found but people 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tazza.data_class import dataclass
 from tazza.errors import ShapeError
 from tazza.operator import FLOAT, Effects, OpView, Role, arg, blob, host_kernel, schema
 from tazza.ops.quantized.scale import NO_GRADIENT, reaching

@@ -8,11 +8,12 @@ means, of Int8Concat the first X; with others numbers are rounded anew.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError
 from tazza.operator import (
     PER_TENSOR,

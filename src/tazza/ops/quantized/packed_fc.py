@@ -7,10 +7,9 @@ Letters as in `ops.nn.fc`: N rows, K inner size, M output features.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import ShapeError
 from tazza.operator import (
     FLOAT,

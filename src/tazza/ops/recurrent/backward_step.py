@@ -7,8 +7,9 @@ that of what it took over on row t. The names, and the order of what is listed, 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, GradientError
 from tazza.operator import Effects, Gradient, RowSlices, effects_of, gradient_name, operator_def, read_first, touched_by
 from tazza.operator.gradient import DERIVATIVE

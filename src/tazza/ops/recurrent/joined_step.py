@@ -9,8 +9,8 @@ judge says when it sees what a step begins with (`operator.choice.MADE`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.device import place_of
 from tazza.operator import find_schema, operator_def
 from tazza.operator.choice import takes_operator

@@ -7,8 +7,8 @@ state: the calls, and what they rest on. Nobody can tell the difference, but by 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.errors import TazzaError
 from tazza.operator import Operator
 from tazza.operator.native_calls import BoundCalls, NativeCalls

@@ -7,8 +7,8 @@ Of a state, all values lie in `<prefix><before>_states`, (T + 1, N, D); `<after>
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.ops.recurrent.recurrence import LOCAL_TYPE, TIMESTEP, Alias, Link, Recurrence, State
 from tazza.proto import NetDef
 

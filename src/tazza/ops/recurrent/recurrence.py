@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from tazza.data_class import dataclass
 from tazza.device import place_of
 from tazza.errors import ArgumentError, SchemaError
 from tazza.operator import OpView, arg, find_argument

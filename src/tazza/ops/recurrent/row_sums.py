@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tazza.data_class import dataclass
 from tazza.operator import BlobOwner, LocalBlobs, OpView, RunnableNet, Touched, find_schema, touches
 from tazza.operator.declared import RowSums
 from tazza.ops.recurrent.recurrence import LOCAL_TYPE, Link, Parameter, declare_inputs

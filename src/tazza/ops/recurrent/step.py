@@ -11,10 +11,10 @@ links of one blob the first is the view; after the step the others get copies.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import ShapeError
 from tazza.operator import BlobOwner, LocalBlobs, Operator, OpView, OwnedNets, RunnableNet, show_dims, touched_by
 from tazza.operator.native_calls import BoundCalls

@@ -9,10 +9,10 @@ Source: Caffe2.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.operator import Array, Cost, Effects, OpSchema, OpView, arg, blob, family, forbidden, kernel, schema
 from tazza.ops.math.sum import SUMMABLE
 from tazza.tensor import DataType, TensorSpec

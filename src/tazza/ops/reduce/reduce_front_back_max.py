@@ -7,10 +7,10 @@ lengths[j] elements of column j count, but the first one always does. No element
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.operator import (
     FLOAT,
     Array,

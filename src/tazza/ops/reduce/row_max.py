@@ -9,10 +9,10 @@ Source: Caffe2.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.operator import (
     FLOAT,
     Array,

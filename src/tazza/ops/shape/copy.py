@@ -6,10 +6,10 @@ Kernels for any device copy by the context of the device: it queues the copy whe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.operator import (
     ANY,

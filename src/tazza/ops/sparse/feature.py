@@ -20,11 +20,11 @@ Source: Caffe2.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, NumericError
 from tazza.operator import (
     Array,

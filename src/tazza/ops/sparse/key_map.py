@@ -6,11 +6,10 @@ of its own. Source: Caffe2, whose maps have the order of a hash; these have that
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from google.protobuf.message import DecodeError
 
+from tazza.data_class import dataclass
 from tazza.errors import FormatError
 from tazza.operator import (
     INDEX,

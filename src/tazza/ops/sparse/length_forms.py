@@ -11,10 +11,10 @@ Sorted ids may leave segments out, which are empty. Source: Caffe2.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import NumericError, ShapeError
 from tazza.operator import (
     INDEX,

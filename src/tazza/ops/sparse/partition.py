@@ -10,10 +10,10 @@ Source: Caffe2.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import SchemaError
 from tazza.operator import (
     INDEX,

@@ -9,10 +9,10 @@ result, `n` how many rows there are, `top` the largest x (0 where that is not fi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.operator import Array
 from tazza.tensor.expression import Expression
 

@@ -7,10 +7,10 @@ A new one is a line of `DIVISIONS`, and one of the engine's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import NumericError
 from tazza.operator import ArgSpec, Array, BlobSpec, OpView, Role, arg, blob
 from tazza.ops.shape.axis import require_within

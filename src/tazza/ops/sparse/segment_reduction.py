@@ -16,9 +16,9 @@ Source: Caffe2.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from tazza.data_class import dataclass
 from tazza.errors import GradientError
 from tazza.operator import (
     FLOAT,

@@ -9,10 +9,10 @@ whatever threads they run.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import BoundsError, DTypeError, DuplicateError, FormatError
 from tazza.operator import (
     INDEX,

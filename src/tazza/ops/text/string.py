@@ -7,10 +7,10 @@ and results have one shape S.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.operator import Array, Cost, Effects, OpSchema, OpView, arg, blob, family, forbidden, kernel, schema
 from tazza.tensor import DataType, TensorSpec
 from tazza.tensor.dtype import numpy_dtype

@@ -10,11 +10,11 @@ Source: Ren, He, Girshick, Sun 2015, arXiv 1506.01497; Ma and others 2018, arXiv
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError
 from tazza.operator import Array, OpView, arg
 

@@ -15,11 +15,11 @@ Source: Lin and others 2017, arXiv 1612.03144, section 4.2.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, NumericError
 from tazza.operator import (
     FLOAT,

@@ -18,10 +18,10 @@ Source: He, Gkioxari, Dollar, Girshick 2017, arXiv 1703.06870, section 3; Ma and
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, NumericError
 from tazza.operator import (
     FLOAT,

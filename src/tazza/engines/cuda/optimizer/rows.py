@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from tazza.codegen.block import Slot, Word, accepts_rows_but
@@ -17,6 +16,7 @@ from tazza.codegen.loop import carry_loop, count_loop
 from tazza.codegen.row_update import Update, formulas_for, row_updates, update_of
 from tazza.codegen.rows import when
 from tazza.codegen.vector import Emission
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.cuda import KIND
 from tazza.engines.cuda.launch import Held

@@ -6,12 +6,12 @@ The number of the step lies on the host, and stands in the block when the kernel
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from tazza.codegen.block import Slot, Word, accepts_rows_but, float_word
 from tazza.codegen.rows import when
 from tazza.codegen.vector import Emission
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.cuda import KIND
 from tazza.engines.cuda.launch import Held

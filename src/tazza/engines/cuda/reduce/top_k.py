@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from tazza.codegen.block import Slot, Word, accepts_rows
@@ -17,6 +16,7 @@ from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.loop import carry_loop, load
 from tazza.codegen.nvptx import GridKernel
 from tazza.codegen.rows import element, when
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.cuda import KIND, rows
 from tazza.engines.cuda.launch import SMALL, GridLaunch, own_code

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
 from tazza.codegen.block import accepts_rows, accepts_rows_but
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.cuda import KIND
 from tazza.operator import Call, CallChain, Launch, Operands, OpView, Spec, Unsupported, launcher

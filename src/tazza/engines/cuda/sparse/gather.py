@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from tazza.codegen.block import Slot, Word, accepts_rows
 from tazza.codegen.loop import count_loop
 from tazza.codegen.rows import when
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.cuda import KIND
 from tazza.engines.cuda.occurrence import Occurrences, each_occurrence

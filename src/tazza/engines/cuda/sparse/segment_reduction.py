@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from tazza.codegen.block import Scratch, Slot, Word, accepts_rows
 from tazza.codegen.loop import carry_loop, count_loop
 from tazza.codegen.rows import when
 from tazza.codegen.vector import Emission
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.cuda import KIND
 from tazza.engines.cuda.launch import fetched

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from tazza.codegen.block import Word
 from tazza.codegen.loop import carry_loop
+from tazza.data_class import dataclass
 from tazza.engines.cuda.threads import Threads
 
 Span = tuple[str, str]

@@ -10,12 +10,12 @@ are cut off make it one more at either side.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
 from tazza.codegen.block import Slot, Word, accepts_rows_but, float_word
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.cuda import KIND
 from tazza.engines.cuda.threads import Threads, each_launch

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
 from tazza.codegen.block import BlockLaunch, Scratch, Slot, Word, accepts_rows, all_float32, float_word
 from tazza.codegen.image import accepts_images, image_layout, lies_as
 from tazza.codegen.kernel import lane_count, threads_for
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native.channels_last import SOURCES
 from tazza.engines.native.channels_last.code import BACKWARD, FORWARD, SUMMED, Backward, Forward, scratch_floats

@@ -25,13 +25,13 @@ chunk only; an infinite one there makes the mean NaN instead of infinite. Square
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.loop import carry_loop, count_loop, lanes_below, lanes_of, load, share, store, sweep
 from tazza.codegen.rows import element
 from tazza.codegen.vector import Emission
 from tazza.codegen.writer import FLOAT, Writer
+from tazza.data_class import dataclass
 from tazza.operator import Expression
 
 COUNTS = ("threads", "rows", "width", "channels", "folds", "chunk_rows", "chunks", "n")

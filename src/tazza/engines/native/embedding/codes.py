@@ -7,11 +7,10 @@ codes each lane gets the 32 bits in which its own is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.loop import KINDS, load_one
 from tazza.codegen.rows import element
+from tazza.data_class import dataclass
 from tazza.tensor import DataType
 
 

@@ -14,13 +14,13 @@ with the filters U[panel][ky][kx][c][2 L]: 2 R vectors of sums stay in registers
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tazza.codegen.emit import Lines
 from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one, store
 from tazza.codegen.rows import element, when
 from tazza.codegen.vector import Emission
 from tazza.codegen.writer import FLOAT
+from tazza.data_class import dataclass
 from tazza.engines.native.few_channels.packing import PACKING_WORDS, Packing, PackingWriter
 from tazza.operator import Expression
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from tazza.codegen.block import BlockLaunch, Slot, Word
 from tazza.codegen.block import Scratch as ScratchWord
 from tazza.codegen.image import accepts_images, conv_layouts, image_layout, image_problem, image_steps
 from tazza.codegen.kernel import lane_count
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native.few_channels import SOURCES
 from tazza.engines.native.few_channels.code import WORDS, Code

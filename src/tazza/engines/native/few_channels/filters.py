@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
@@ -12,6 +11,7 @@ from tazza.codegen.kernel import lane_count
 from tazza.codegen.loop import count_loop, lanes_below, share
 from tazza.codegen.rows import element
 from tazza.codegen.writer import Writer, gather
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native.few_channels import SOURCES
 from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher

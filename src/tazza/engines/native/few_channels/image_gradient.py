@@ -14,7 +14,7 @@ T * C <= L vectors S stay in registers, and are folded into one. Each thread tur
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tazza.codegen.block import BlockLaunch, Slot, Word
 from tazza.codegen.emit import Lines
@@ -24,6 +24,7 @@ from tazza.codegen.kernel import lane_count
 from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, store
 from tazza.codegen.rows import element
 from tazza.codegen.writer import FLOAT
+from tazza.data_class import dataclass
 from tazza.engines.native.few_channels import SOURCES
 from tazza.engines.native.few_channels.conv import Problem, packing_words
 from tazza.engines.native.few_channels.packing import PACKING_WORDS, Packing, PackingWriter

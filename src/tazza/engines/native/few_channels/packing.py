@@ -11,12 +11,12 @@ apart.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from tazza.codegen.emit import Lines
 from tazza.codegen.loop import count_loop, lanes_below, load, share, store, sweep
 from tazza.codegen.rows import element, when
 from tazza.codegen.writer import FLOAT, Writer
+from tazza.data_class import dataclass
 
 PACKING_WORDS = (
     *("N", "H", "W", "oH", "kH"),

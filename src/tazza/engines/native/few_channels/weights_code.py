@@ -12,12 +12,12 @@ dW and db.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tazza.codegen.emit import Lines
 from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one, share, store
 from tazza.codegen.rows import element
 from tazza.codegen.writer import FLOAT, LINE, scatter
+from tazza.data_class import dataclass
 from tazza.engines.native.few_channels.packing import PACKING_WORDS, Packing, PackingWriter
 
 ADDRESSES = ("X", "dY", "dW", "db", "scratch")

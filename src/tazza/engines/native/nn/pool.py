@@ -16,7 +16,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -29,6 +28,7 @@ from tazza.codegen.kernel import threads_for
 from tazza.codegen.loop import count_loop, fold_loop, lanes_below, lanes_of, load, share, store, sweep
 from tazza.codegen.rows import FIRST, FLOAT, D, each_row, element, row_at
 from tazza.codegen.typed import Vector
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native import SOURCES
 from tazza.engines.native.pointwise import kernel_address

@@ -15,7 +15,6 @@ Each sum is added up in the order of k, wherever its row stands: it is the same 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from tazza.codegen.block import Constant, Scratch, Word
@@ -25,6 +24,7 @@ from tazza.codegen.loop import carry_loop, count_loop, load, load_one, share
 from tazza.codegen.rows import element
 from tazza.codegen.tiles import DEPTH, PIECES, SHAPE
 from tazza.codegen.writer import FLOAT, LINE, Writer
+from tazza.data_class import dataclass
 from tazza.engines.native.panel_product.panels import Panels
 from tazza.engines.native.panel_product.tile_product import STEP_BYTES, SUMS_BYTES, TALL, RowSums, Sums, TileProduct
 from tazza.runtime.machine import machine

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
@@ -13,6 +12,7 @@ from tazza.codegen.loop import lanes_below, load, store
 from tazza.codegen.rows import element
 from tazza.codegen.vector import Emission
 from tazza.codegen.writer import FLOAT
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native.panel_product import SOURCES
 from tazza.engines.native.panel_product.code import WORDS, Code, PanelWriter, Tiling

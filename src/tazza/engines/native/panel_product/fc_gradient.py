@@ -7,11 +7,11 @@ multiplies it. dY^T is dY with its rows as columns, and its rows are summed up a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
 from tazza.codegen.block import Scratch, Slot, Word, accepts_rows, all_float32
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native.panel_product.code import Tiling
 from tazza.engines.native.panel_product.fc import VECTORS, ProductCode, product_launch

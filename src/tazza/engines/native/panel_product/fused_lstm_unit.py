@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from tazza.codegen.block import BlockLaunch, Slot, Word, accepts_rows, all_float32, float_word
@@ -11,6 +10,7 @@ from tazza.codegen.emit import Lines
 from tazza.codegen.loop import count_loop, lanes_below, load, store
 from tazza.codegen.rows import element
 from tazza.codegen.writer import FLOAT
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native.panel_product import SOURCES
 from tazza.engines.native.panel_product.code import WORDS, Code, PanelWriter, Tiling

@@ -7,12 +7,13 @@ of memory like that, c in `cell_last`. Weights are packed in each run, since the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
 
 from tazza.codegen.block import accepts_rows, all_float32
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native.panel_product.code import Tiling
 from tazza.engines.native.panel_product.fc import VECTORS, ProductCode, product_launch

@@ -8,7 +8,6 @@ of pieces of bfloat16 (see `codegen.tiles`), where the pair of k is k + 16.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from tazza.codegen.block import BlockLaunch, Slot, Word, all_float32
 from tazza.codegen.emit import Lines
@@ -17,6 +16,7 @@ from tazza.codegen.loop import count_loop, lanes_below, load, share
 from tazza.codegen.rows import element
 from tazza.codegen.tiles import DEPTH, PIECES, TILE_BYTES, paired, pieces
 from tazza.codegen.writer import FLOAT, Writer, gather
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native.panel_product import SOURCES
 from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher

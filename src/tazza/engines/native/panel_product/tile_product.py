@@ -15,7 +15,6 @@ Sums that are not finite are computed anew in float32.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -36,6 +35,7 @@ from tazza.codegen.tiles import (
     transposed,
 )
 from tazza.codegen.writer import FLOAT, Writer
+from tazza.data_class import dataclass
 from tazza.runtime.tile_registers import tile_registers
 
 VECTORS = 2

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
@@ -20,6 +19,7 @@ from tazza.codegen.loop import count_loop, lanes_below, share, sweep
 from tazza.codegen.rows import element, when
 from tazza.codegen.typed import MEMORY, Vector
 from tazza.codegen.writer import Writer
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native import SOURCES
 from tazza.engines.native.sparse_product import carry_loop, tiles

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
@@ -17,6 +16,7 @@ from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import threads_for
 from tazza.codegen.loop import count_loop, lanes_of, load, store, sweep
 from tazza.codegen.rows import FIRST, FLOAT, D, each_row, element, finish_status, report, when
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native import SOURCES
 from tazza.operator import Launch, Operands, OpView, Spec, Unsupported, launcher

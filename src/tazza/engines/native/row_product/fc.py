@@ -8,7 +8,6 @@ one output, X and W change places: a thread takes L rows at a time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
@@ -19,6 +18,7 @@ from tazza.codegen.kernel import lane_count, threads_for
 from tazza.codegen.loop import count_loop, lanes_below, lanes_of, load, load_one, share, store, sweep
 from tazza.codegen.rows import element
 from tazza.codegen.vector import Emission
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native.row_product import SOURCES
 from tazza.operator import Expression, LaidOut, OpView, Spec, Unsupported, launcher

@@ -6,7 +6,6 @@ What lies far apart, or is little, is sorted instead, as the reference kernel do
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
@@ -17,6 +16,7 @@ from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import threads_for
 from tazza.codegen.loop import count_loop, share
 from tazza.codegen.rows import element, index_at
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native import SOURCES
 from tazza.operator import Array, Call, Launch, Operands, OpView, Spec, launcher

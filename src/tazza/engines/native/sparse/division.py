@@ -8,11 +8,11 @@ is wrong is then said in Python.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from tazza.codegen.emit import Lines
 from tazza.codegen.loop import count_loop
 from tazza.codegen.rows import STATUS, element, when
+from tazza.data_class import dataclass
 from tazza.engines.native.sparse_product import carry_loop
 from tazza.ops.sparse.segment import BY_IDS, BY_LENGTHS, BY_SORTED_IDS, Division
 

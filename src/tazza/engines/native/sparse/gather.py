@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
@@ -16,6 +16,7 @@ from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.kernel import threads_for
 from tazza.codegen.loop import count_loop, lanes_of, load, store, sweep
 from tazza.codegen.rows import FIRST, D, each_row, element, finish_status, index_at, stop_if
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native import SOURCES
 from tazza.operator import Launch, Operands, OpView, Spec, Unsupported, launcher

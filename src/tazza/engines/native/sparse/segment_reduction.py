@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from tazza.codegen.block import BlockLaunch, Check, Memory, Scratch, Slot, Word, accepts_rows
@@ -18,6 +18,7 @@ from tazza.codegen.kernel import threads_for
 from tazza.codegen.loop import KINDS, carry_loop, count_loop, lanes_of, load, load_one, store, sweep
 from tazza.codegen.rows import FIRST, LINES_ASKED, D, N, ask_ahead, element, finish_status, index_at, stop_if
 from tazza.codegen.vector import Emission
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native import SOURCES
 from tazza.engines.native.embedding.codes import Codes, Row

@@ -6,7 +6,6 @@ A box that stays looks at all behind it, a vector of them at a time, and notes t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -15,6 +14,7 @@ from tazza.codegen.block import accepts_rows, float_word
 from tazza.codegen.emit import Lines
 from tazza.codegen.loop import count_loop, lanes_of, load, store, sweep
 from tazza.codegen.rows import element, when
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native import SOURCES
 from tazza.operator import Array, Call, Launch, Operands, OpView, Spec, Unsupported, launcher

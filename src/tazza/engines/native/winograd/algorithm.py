@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
+from tazza.data_class import dataclass
 from tazza.runtime.cache import remembered
 
 Matrix: TypeAlias = tuple[tuple[Fraction, ...], ...]

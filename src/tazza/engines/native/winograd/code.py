@@ -16,13 +16,13 @@ no thread waits for another.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tazza.codegen.emit import Lines
 from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one, share, store
 from tazza.codegen.rows import element, when
 from tazza.codegen.vector import Emission
 from tazza.codegen.writer import FLOAT
+from tazza.data_class import dataclass
 from tazza.engines.native.winograd.algorithm import Algorithm
 from tazza.engines.native.winograd.transform import apply_twice
 from tazza.engines.native.winograd.writer import GAP, Expected, ImageWriter, Source

@@ -8,11 +8,12 @@ Where another engine offers dW and db for less, that computes them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from tazza.codegen.block import Slot
 from tazza.codegen.image import accepts_images, filter_steps, float32_gradient, image_layout, image_steps
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native.winograd.code import Code
 from tazza.engines.native.winograd.conv import find_problem, launch, switched_off

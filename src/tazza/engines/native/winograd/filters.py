@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 from tazza.codegen.block import BlockLaunch, Slot
@@ -13,6 +12,7 @@ from tazza.codegen.kernel import lane_count
 from tazza.codegen.loop import count_loop, lanes_below, lanes_of, share, store
 from tazza.codegen.rows import element
 from tazza.codegen.writer import gather
+from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native.winograd import SOURCES
 from tazza.engines.native.winograd.algorithm import Algorithm, algorithm

@@ -7,9 +7,9 @@ once, on a processor with AVX-512.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from tazza.codegen.kernel import lane_count
+from tazza.data_class import dataclass
 from tazza.engines.native.winograd.algorithm import FORMS, Algorithm, algorithm
 from tazza.engines.native.winograd.filters import Filters
 from tazza.engines.native.winograd.writer import GAP

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from tazza.codegen.block import BlockLaunch, Slot, Word
 from tazza.codegen.block import Scratch as ScratchWord
 from tazza.codegen.kernel import lane_count
+from tazza.data_class import dataclass
 from tazza.engines.native.winograd import SOURCES
 from tazza.engines.native.winograd.algorithm import FORMS, Algorithm, algorithm
 from tazza.engines.native.winograd.tiling import OVERLAP, TRANSFORM_CYCLES, Problem, cache_bytes, cycle_ns

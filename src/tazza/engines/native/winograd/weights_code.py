@@ -19,13 +19,13 @@ cache of a core, and those of a group are computed for one x after the other: wh
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from tazza.codegen.emit import Lines
 from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one, share, store
 from tazza.codegen.rows import element, when
 from tazza.codegen.writer import FLOAT, scatter
+from tazza.data_class import dataclass
 from tazza.engines.native.winograd.algorithm import Algorithm
 from tazza.engines.native.winograd.transform import apply_twice
 from tazza.engines.native.winograd.writer import Expected, ImageWriter, Source

@@ -6,12 +6,12 @@ Images are channels-last.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from tazza.codegen.loop import count_loop, lanes_below, load
 from tazza.codegen.rows import element
 from tazza.codegen.writer import FLOAT, LINE, Writer
+from tazza.data_class import dataclass
 from tazza.engines.native.winograd.algorithm import Matrix
 from tazza.engines.native.winograd.transform import apply_twice
 

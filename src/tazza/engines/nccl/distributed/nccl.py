@@ -7,9 +7,9 @@ that waits for them: so whoever is ordered behind the operator is behind all of 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import cast
 
+from tazza.data_class import dataclass
 from tazza.device import Context, current_context
 from tazza.device.context import recorded
 from tazza.device.cuda import queue_of

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import cast
 
+from tazza.data_class import dataclass
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.epilogue import epilogue_launch, overwritten_operand, post_ops, translate_epilogue
 from tazza.engines.onednn.launch import PrimitiveLaunch

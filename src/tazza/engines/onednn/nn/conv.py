@@ -10,11 +10,11 @@ where channels-last has no good code, oneDNN chooses. W has whatever oneDNN want
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import TypeAlias
 
+from tazza.data_class import dataclass
 from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow, is_blocked
 from tazza.engines.onednn.estimate import conv_flops, conv_ns
 from tazza.engines.onednn.launch import Operand, PrimitiveLaunch

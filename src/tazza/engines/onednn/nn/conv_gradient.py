@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from tazza.codegen.block import all_float32
 from tazza.codegen.kernel import unavailable
 from tazza.codegen.tall_product import Grid, Windows, tall_product
+from tazza.data_class import dataclass
 from tazza.engines.onednn.descriptor import Descriptor, is_blocked
 from tazza.engines.onednn.estimate import conv_flops, conv_gradient_ns
 from tazza.engines.onednn.launch import Operand, Part, PrimitiveLaunch, SequenceLaunch

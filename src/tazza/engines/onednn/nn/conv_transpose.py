@@ -10,9 +10,9 @@ Layouts: as for convolutions, see `conv`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import partial
 
+from tazza.data_class import dataclass
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.epilogue import epilogue_launch, overwritten_operand, post_ops, translate_epilogue
 from tazza.engines.onednn.image import Order

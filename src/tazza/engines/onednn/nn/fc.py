@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tazza.data_class import dataclass
 from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow, lies_here
 from tazza.engines.onednn.epilogue import overwritten_operand, post_ops, translate_epilogue
 from tazza.engines.onednn.estimate import product_gradient_ns, product_ns

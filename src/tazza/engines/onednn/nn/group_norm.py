@@ -12,8 +12,8 @@ of the other. Backward the variance is inv_std ** -2, with an epsilon of 0.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from tazza.data_class import dataclass
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.image import Order
 from tazza.engines.onednn.launch import Constant, Operand, Part, PrimitiveLaunch, SequenceLaunch

@@ -7,11 +7,12 @@ Filters of any other zero point than 128 are left to other engines. Both forms a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.launch import Numbers, Operand, PrimitiveLaunch
 from tazza.engines.onednn.primitive import Attributes, Eltwise, PostOp, describe, scale_argument, zero_point_argument

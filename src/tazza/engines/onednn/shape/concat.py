@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow
 from tazza.engines.onednn.launch import PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.library import constant
