@@ -35,6 +35,17 @@ CASES = [
     Case("Cast", [ODD], np.array([-1, 2, 300, -4464, 0, 0], "i2"), {"to": 9}, gradient=False, id="int16"),
     Case("Cast", [ODD * 0 != 0], np.array([0, 0, 0, 0, 0, 1], "f"), gradient=False, id="from bool"),
     Case("Cast", [ODD], np.ones(6, "?"), {"to": 5}, gradient=False, id="bool"),
+    *(
+        Case(
+            "Cast",
+            [np.array([[np.finfo(kind).smallest_subnormal, -0.0], [0.0, -1e-300]], kind)],
+            np.array([[True, False], [False, kind == "d"]]),
+            {"to": 5},
+            gradient=False,
+            id=f"bool of the least {kind}",
+        )
+        for kind in "fd"
+    ),
     Case(
         "Cast", [np.array([-1, 256, 300], "i")], np.array([255, 0, 44], "u1"), {"to": 6}, gradient=False, id="low bits"
     ),

@@ -19,19 +19,24 @@ from tazza.tensor import DataType, TensorSpec
 
 UNIT = 64
 """Borders between threads lie at multiples of so many elements."""
+BITS = {4: DataType.INT32, 8: DataType.INT64}
+"""As what floats are looked at that become bools: what is computed with counts denormals as 0, which they are not."""
 
 
 def write_cast(lines: Lines, source: DataType, target: DataType) -> None:
     """Write Y = X, as another type."""
     count = lane_count(8 * max(source.itemsize, target.itemsize))
-    x, y = (Vector(lines, count, dtype) for dtype in (source, target))
+    looks = source.is_float and target is DataType.BOOL
+    x, y = Vector(lines, count, BITS[source.itemsize] if looks else source), Vector(lines, count, target)
     X, Y = (lines.load_pointer("%block", word) for word in (2, 3))
     begin, end = share(lines, lines.load_word("%block", 1), UNIT)
 
     def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
         del carried
         value = x.load(X, i, mask)
-        rounds = source.is_float and not target.is_float and target is not DataType.BOOL
+        if looks:
+            value = lines.let(f"shl {x.type} {value}, {x.constant(1)}")  # without the sign of a zero
+        rounds = x.dtype.is_float and not target.is_float
         y.store(_whole(x, value, target) if rounds else x.converted(value, target), Y, i, mask)
         return ()
 

@@ -83,6 +83,9 @@ def look(lines: Lines, indices: str, count: str, places: str, bits: int) -> None
     """Leave the work with a status where an index is that of no place; whole vectors are looked at."""
     v = Vector(lines, lane_count(bits), DataType.INT64 if bits == 64 else DataType.INT32)
     lanes = replace(v, dtype=DataType.BOOL)
+    if bits == 32:  # an axis can be longer than an index can say
+        fits = lines.let(f"icmp ule i64 {places}, {1 << 31}")
+        places = lines.let(f"select i1 {fits}, i64 {places}, i64 {1 << 31}")
     most, none = v.full(places), "zeroinitializer"
 
     def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
