@@ -349,6 +349,7 @@ class Instance:
                         raise SparedError(storage.holder)
                     made = storage, storage.version
                     bind_reorder(source, copy.tensor, self.context)()
+                    self.context.wait()  # nets on other streams read it as soon as it says that it is made
                     copy.made_from = made
 
     def _failed(self, part: Part, result: tuple[int, int]) -> TazzaError:
