@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import cast
 
 from tazza.device import current_context, device_of
-from tazza.engines.cudnn.graph import Direction, Problem, Step
+from tazza.engines.cudnn.graph import Behind, Direction, Problem
 from tazza.engines.cudnn.image import Image, image_of
 from tazza.engines.cudnn.launch import maker_of
 from tazza.engines.cudnn.library import CUDNN
@@ -67,7 +67,7 @@ def timed(problem: Problem, wishes: Wishes) -> tuple[Plan, float, Plan, float]:
     return first, times[0], fitting[best], times[best]
 
 
-def row(title: str, found: Counter[Image], kind: DataType, wishes: Wishes, steps: tuple[Step, ...] = ()) -> None:
+def row(title: str, found: Counter[Image], kind: DataType, wishes: Wishes, steps: tuple[Behind, ...] = ()) -> None:
     """Print the sums of a way to compute, in microseconds, and where the search changes most."""
     for direction in Direction:
         if steps and direction is not Direction.FORWARD:
@@ -104,7 +104,7 @@ def main() -> None:
     print(f"{'':42}{'ranked us':>10}{'search us':>10}{'ratio':>8}  where most is lost")
     ways = (
         ("float32", DataType.FLOAT, Wishes(), ()),
-        ("float32, bias and Relu", DataType.FLOAT, Wishes(), (Step.BIAS, Step.STRICT_RELU)),
+        ("float32, bias and Relu", DataType.FLOAT, Wishes(), (Behind.BIAS, Behind.STRICT_RELU)),
         ("float32, any order", DataType.FLOAT, Wishes(steady=False), ()),
         ("float32 as TF32", DataType.FLOAT, Wishes(tf32=True), ()),
         ("float16", DataType.FLOAT16, Wishes(), ()),

@@ -141,6 +141,32 @@ def test_methods_of_the_class_stay() -> None:
     assert (repr(Own()), Own() == 3, hash(Own())) == ("mine", True, 5)
 
 
+def test_a_method_finds_the_one_of_its_base() -> None:
+    @lazy_dataclass(frozen=True, slots=True)
+    class Base:
+        a: int = 0
+
+        def told(self) -> str:
+            return "base"
+
+    @lazy_dataclass(frozen=True, slots=True)
+    class Derived(Base):
+        b: int = 0
+
+        def told(self) -> str:
+            return f"derived from {super().told()}"
+
+        @property
+        def asked(self) -> str:
+            return super().told()
+
+        @classmethod
+        def made(cls) -> Base:
+            return super().__new__(cls)
+
+    assert (Derived().told(), Derived().asked, type(Derived.made())) == ("derived from base", "base", Derived)
+
+
 def test_init_is_compiled_once_at_the_first_object() -> None:
     @lazy_dataclass
     class Late:

@@ -44,9 +44,7 @@ def lazy_dataclass(
     eq: bool = True,
     order: bool = False,
     frozen: bool = False,
-    slots: bool = False,
-    kw_only: bool = False,
-    weakref_slot: bool = False,
+    **others: bool,
 ) -> Any:
     """Return the class with the methods of a data class, or a decorator that does so, as `dataclasses.dataclass`.
 
@@ -60,6 +58,7 @@ def lazy_dataclass(
     Traceback (most recent call last):
     dataclasses.FrozenInstanceError: cannot assign to field 'kernel'
     """
+    slotted = others.get("slots", False)
 
     def decorate(cls: type) -> type:
         own = frozenset(vars(cls))
@@ -67,19 +66,18 @@ def lazy_dataclass(
             cls.__doc__ = cls.__name__  # or the library asks for a signature, which nobody reads
         declared = cast(
             "Callable[[type], Any]",
-            dataclasses.dataclass(
-                init=False, repr=False, eq=False, slots=slots, kw_only=kw_only, weakref_slot=weakref_slot
-            ),
+            dataclasses.dataclass(init=False, repr=False, eq=False, **others),
         )
         made = declared(cls)
+        _renew(cls, made)
         fields = dataclasses.fields(made)
-        methods = {"__init__": _lazy_init(made, frozen=frozen, slots=slots), "__repr__": _repr(fields)}
+        methods = {"__init__": _lazy_init(made, frozen=frozen, slotted=slotted), "__repr__": _repr(fields)}
         if eq:
             methods |= _comparisons(fields, order=order)
             if frozen:
                 methods["__hash__"] = _hash(fields)
         if frozen:
-            methods |= _frozen(made, fields, slots=slots)
+            methods |= _frozen(made, fields, slotted=slotted)
         for name, method in methods.items():
             if name not in own:
                 setattr(made, name, method)
@@ -103,6 +101,16 @@ def is_frozen(cls: type) -> bool:
 
 
 Fields = tuple[dataclasses.Field[Any], ...]
+
+
+def _renew(former: type, made: type) -> None:
+    """Let `super()` in methods mean the class that has taken the place of another, as one with slots does."""
+    for member in vars(made).values():
+        function = getattr(member, "__func__", getattr(member, "fget", member))
+        if inspect.isfunction(function) and function.__closure__ is not None:
+            for name, cell in zip(function.__code__.co_freevars, function.__closure__, strict=True):
+                if name == "__class__" and cell.cell_contents is former:
+                    cell.cell_contents = made
 
 
 def _values_of(names: list[str]) -> Callable[[object], tuple[Any, ...]]:
@@ -149,8 +157,8 @@ def _hash(fields: Fields) -> Method:
     return __hash__
 
 
-def _frozen(cls: type, fields: Fields, *, slots: bool) -> dict[str, Method]:
-    """Return methods that refuse to change an object, and with `slots` those that copy one in spite of that."""
+def _frozen(cls: type, fields: Fields, *, slotted: bool) -> dict[str, Method]:
+    """Return methods that refuse to change an object, and with `slotted` those that copy one in spite of that."""
     names = tuple(field.name for field in fields)
 
     def __setattr__(self: object, name: str, value: object) -> None:
@@ -171,14 +179,14 @@ def _frozen(cls: type, fields: Fields, *, slots: bool) -> dict[str, Method]:
             object.__setattr__(self, name, value)
 
     refusing: dict[str, Method] = {"__setattr__": __setattr__, "__delattr__": __delattr__}
-    return refusing | ({"__getstate__": __getstate__, "__setstate__": __setstate__} if slots else {})
+    return refusing | ({"__getstate__": __getstate__, "__setstate__": __setstate__} if slotted else {})
 
 
-def _lazy_init(cls: type, *, frozen: bool, slots: bool) -> Method:
+def _lazy_init(cls: type, *, frozen: bool, slotted: bool) -> Method:
     """Return an `__init__` that puts the one of this class's fields in its own place, and calls it."""
 
     def make() -> Method:
-        made = _init(cls, frozen=frozen, slots=slots)
+        made = _init(cls, frozen=frozen, slotted=slotted)
         type.__setattr__(cls, "__init__", made)
         return made
 
@@ -189,13 +197,13 @@ def _lazy_init(cls: type, *, frozen: bool, slots: bool) -> Method:
     return __init__
 
 
-def _init(cls: type, *, frozen: bool, slots: bool) -> Method:
+def _init(cls: type, *, frozen: bool, slotted: bool) -> Method:
     """Compile an `__init__` that takes the fields and stores them."""
     fields = dataclasses.fields(cls)
     given = [field for field in fields if field.init]
     inputs = [_parameter(field) for field in given if not field.kw_only]
     keywords = [_parameter(field) for field in given if field.kw_only]
-    lines = [*_stores(fields, frozen=frozen, slots=slots)]
+    lines = [*_stores(fields, frozen=frozen, slotted=slotted)]
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
     text = f"def __init__({', '.join(['self', *inputs, *(['*'] if keywords else []), *keywords])}):"
@@ -215,7 +223,7 @@ def _parameter(field: dataclasses.Field[Any]) -> str:
     return field.name if field.default_factory is MISSING else f"{field.name}=_factory"
 
 
-def _stores(fields: Fields, *, frozen: bool, slots: bool) -> Iterator[str]:
+def _stores(fields: Fields, *, frozen: bool, slotted: bool) -> Iterator[str]:
     """Yield a line for each field that an `__init__` stores."""
     for field in fields:
         name = field.name
@@ -225,7 +233,7 @@ def _stores(fields: Fields, *, frozen: bool, slots: bool) -> Iterator[str]:
                 value += f" if {name} is _factory else {name}"
         elif field.init:
             value = name
-        elif slots and field.default is not MISSING:  # no attribute of the class can hold it
+        elif slotted and field.default is not MISSING:  # no attribute of the class can hold it
             value = f"_default_{name}"
         else:
             continue

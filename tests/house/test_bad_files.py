@@ -36,6 +36,7 @@ OWN_FILES = {
     "runtime/native_code.py": "files of the kernel, and sources of the package",
     "operator/index.py": "a file of the package",
     "runtime/flag_index.py": "a file of the package",
+    "graph/transform_index.py": "a file of the package",
     "tensor/names.py": "a file of the package",
     "engines/onednn/library.py": "lists that an installer wrote",
 }

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from tazza.engines.cudnn.descriptor import Maker, Value
+from tazza.engines.cudnn.descriptor import AttributeValue, Maker
 from tazza.engines.cudnn.library import CUDNN
 from tazza.errors import TazzaError
 from tests.cuda_there import why_no_device
@@ -78,5 +78,7 @@ def maker_for(name: str) -> Maker:
     """Return whom plans are made for: a device of a name, which is described."""
     text = json.dumps({**DEVICES[name], "deviceName": name}).encode()
     letters = tuple(text[n : n + 1] for n in range(len(text)))
-    described = Maker(CUDNN.call_anywhere).make("DEVICEPROP", DEVICEPROP_JSON_REPRESENTATION=Value("CHAR", letters))
+    described = Maker(CUDNN.call_anywhere).make(
+        "DEVICEPROP", DEVICEPROP_JSON_REPRESENTATION=AttributeValue("CHAR", letters)
+    )
     return Maker(CUDNN.call_anywhere, properties=described)

@@ -14,7 +14,7 @@ from typing import cast
 import pytest
 
 from tazza.engines.cudnn.descriptor import Maker
-from tazza.engines.cudnn.graph import Direction, Problem, Step, operation_graph
+from tazza.engines.cudnn.graph import Behind, Direction, Problem, operation_graph
 from tazza.engines.cudnn.image import ALGORITHMS, Image, image_of
 from tazza.engines.cudnn.plan import Wishes, choose_plan
 from tazza.errors import KernelError
@@ -56,7 +56,7 @@ def _convolutions(name: str) -> Iterator[Image]:
 def problems(image: Image, dtype: DataType) -> Iterator[Problem]:
     """Yield what a net computes of a convolution: Y, alone and with what follows it, and both gradients."""
     typed = Image(dtype, image.X, image.W, image.Y, image.windows, image.compute)
-    for steps in ((), (Step.BIAS,), (Step.BIAS, Step.RELU), (Step.OPERAND, Step.BIAS, Step.STRICT_RELU)):
+    for steps in ((), (Behind.BIAS,), (Behind.BIAS, Behind.RELU), (Behind.OPERAND, Behind.BIAS, Behind.STRICT_RELU)):
         yield typed.problem(Direction.FORWARD, steps)
     yield typed.problem(Direction.BACKWARD_DATA)
     yield typed.problem(Direction.BACKWARD_FILTER)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from tazza.device import current_context
 from tazza.device.cuda import queue_of
-from tazza.engines.cudnn.descriptor import Value
-from tazza.engines.cudnn.graph import Problem, Step, operation_graph
+from tazza.engines.cudnn.descriptor import AttributeValue
+from tazza.engines.cudnn.graph import Behind, Problem, operation_graph
 from tazza.engines.cudnn.launch import maker_of, plan_of
 from tazza.engines.cudnn.library import CUDNN
 from tazza.engines.cudnn.plan import Wishes
@@ -53,6 +53,6 @@ def test_what_does_not_fit_together_is_refused(misfit: str) -> None:
 
 def test_a_closed_graph_stays_as_it_is() -> None:
     maker = maker_of(current_context(DEVICE))
-    graph = operation_graph(maker, replace(PROBLEM, steps=(Step.OPERAND, Step.BIAS, Step.STRICT_RELU)))
+    graph = operation_graph(maker, replace(PROBLEM, steps=(Behind.OPERAND, Behind.BIAS, Behind.STRICT_RELU)))
     with pytest.raises(KernelError):
-        graph.set("OPERATIONGRAPH_OPS", Value("BACKEND_DESCRIPTOR", ()))
+        graph.set("OPERATIONGRAPH_OPS", AttributeValue("BACKEND_DESCRIPTOR", ()))

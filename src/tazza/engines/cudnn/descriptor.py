@@ -31,26 +31,26 @@ C_TYPES: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class AttributeValue:
     """What an attribute is set to: the name of its type, without `CUDNN_TYPE_`, and its elements."""
 
     type: str
     elements: Sequence[Any]
 
 
-def whole(*numbers: int) -> Value:
+def whole(*numbers: int) -> AttributeValue:
     """Return whole numbers."""
-    return Value("INT64", numbers)
+    return AttributeValue("INT64", numbers)
 
 
-def one_of(type: str, name: str) -> Value:
+def one_of(type: str, name: str) -> AttributeValue:
     """Return a number of an enumeration, by its name without `CUDNN_`."""
-    return Value(type, (NUMBERS[f"CUDNN_{name}"],))
+    return AttributeValue(type, (NUMBERS[f"CUDNN_{name}"],))
 
 
-def nested(*descriptors: Descriptor) -> Value:
+def nested(*descriptors: Descriptor) -> AttributeValue:
     """Return descriptors."""
-    return Value("BACKEND_DESCRIPTOR", descriptors)
+    return AttributeValue("BACKEND_DESCRIPTOR", descriptors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +67,13 @@ class Maker:
     handle: int = 0
     properties: Descriptor | None = None
 
-    def of_device(self, prefix: str) -> dict[str, Value]:
+    def of_device(self, prefix: str) -> dict[str, AttributeValue]:
         """Return the attribute by which descriptors of a kind, such as `EXECUTION_PLAN`, learn of the device."""
         if self.properties is not None:
             return {f"{prefix}_DEVICEPROP": nested(self.properties)}
-        return {f"{prefix}_HANDLE": Value("HANDLE", (self.handle,))}
+        return {f"{prefix}_HANDLE": AttributeValue("HANDLE", (self.handle,))}
 
-    def make(self, kind: str, **attributes: Value) -> Descriptor:
+    def make(self, kind: str, **attributes: AttributeValue) -> Descriptor:
         """Return a descriptor of a kind, with these attributes, whose names have no `CUDNN_ATTR_`.
 
         Raises:
@@ -103,7 +103,7 @@ class Descriptor:
         self._kept: list[object] = []
         weakref.finalize(self, _forget, call, self.handle).atexit = False
 
-    def set(self, name: str, value: Value) -> None:
+    def set(self, name: str, value: AttributeValue) -> None:
         """Set an attribute."""
         self._kept.append(value)
         found = [one.handle if isinstance(one, Descriptor) else one for one in value.elements]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 
 from tazza.data_class import dataclass
-from tazza.engines.cudnn.descriptor import Descriptor, Maker, Value, nested, one_of, whole
+from tazza.engines.cudnn.descriptor import AttributeValue, Descriptor, Maker, nested, one_of, whole
 from tazza.tensor import DataType
 
 TYPES = {DataType.FLOAT: "DATA_FLOAT", DataType.FLOAT16: "DATA_HALF", DataType.BFLOAT16: "DATA_BFLOAT16"}
@@ -51,7 +51,7 @@ _NAMES = {
 """What attributes of an operation are called: what they begin with, and the names of X, W and Y."""
 
 
-class Step(Enum):
+class Behind(Enum):
     """What may follow a convolution."""
 
     BIAS = "b"
@@ -60,7 +60,7 @@ class Step(Enum):
     STRICT_RELU = "STRICT_RELU"  # what is no number gives none, where RELU gives 0
 
 
-_NAN = {Step.RELU: "NOT_PROPAGATE", Step.STRICT_RELU: "PROPAGATE"}
+_NAN = {Behind.RELU: "NOT_PROPAGATE", Behind.STRICT_RELU: "PROPAGATE"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +86,13 @@ class Problem:
     Y: Form
     windows: Windows
     compute: str = "DATA_FLOAT"
-    steps: tuple[Step, ...] = ()
+    steps: tuple[Behind, ...] = ()
     alignment: int = 16
 
     @property
     def letters(self) -> tuple[str, ...]:
         """What addresses a plan is given."""
-        extra = {Step.BIAS: "b", Step.OPERAND: "S"}
+        extra = {Behind.BIAS: "b", Behind.OPERAND: "S"}
         return ("X", "W", "Y", *(extra[step] for step in self.steps if step in extra))
 
     @property
@@ -134,7 +134,7 @@ def _tensor(maker: Maker, problem: Problem, form: Form, number: int, *, virtual:
         TENSOR_BYTE_ALIGNMENT=whole(problem.alignment),
         TENSOR_DIMENSIONS=whole(*form.dims),
         TENSOR_STRIDES=whole(*form.steps),
-        TENSOR_IS_VIRTUAL=Value("BOOLEAN", (virtual,)),
+        TENSOR_IS_VIRTUAL=AttributeValue("BOOLEAN", (virtual,)),
     )
 
 
@@ -155,14 +155,14 @@ def _convolution(maker: Maker, problem: Problem, tensors: dict[str, Descriptor])
         f"OPERATION_CONVOLUTION_{problem.direction.name}",
         **{
             f"{prefix}_CONV_DESC": nested(described),
-            f"{prefix}_ALPHA": Value("FLOAT", (1.0,)),
-            f"{prefix}_BETA": Value("FLOAT", (0.0,)),
+            f"{prefix}_ALPHA": AttributeValue("FLOAT", (1.0,)),
+            f"{prefix}_BETA": AttributeValue("FLOAT", (0.0,)),
             **{f"{prefix}_{name}": nested(tensors[letter]) for letter, name in zip("XWY", names, strict=True)},
         },
     )
 
 
-def _pointwise(maker: Maker, step: Step, X: Descriptor, B: Descriptor | None, Y: Descriptor) -> Descriptor:
+def _pointwise(maker: Maker, step: Behind, X: Descriptor, B: Descriptor | None, Y: Descriptor) -> Descriptor:
     mode, nan = ("ADD", "NOT_PROPAGATE") if B is not None else ("RELU_FWD", _NAN[step])
     described = maker.make(
         "POINTWISE",

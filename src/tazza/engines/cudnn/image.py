@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from tazza.data_class import dataclass
 from tazza.device.cuda.vendor import TF32
-from tazza.engines.cudnn.graph import TYPES, Direction, Form, Problem, Step, Windows
+from tazza.engines.cudnn.graph import TYPES, Behind, Direction, Form, Problem, Windows
 from tazza.engines.cudnn.plan import Algorithm, Wishes
 from tazza.operator import OpView, Spec, Unsupported
 from tazza.ops.nn.window import Window
@@ -73,7 +73,7 @@ class Image:
     windows: Windows
     compute: str
 
-    def problem(self, direction: Direction, steps: tuple[Step, ...] = ()) -> Problem:
+    def problem(self, direction: Direction, steps: tuple[Behind, ...] = ()) -> Problem:
         """Return what a plan is made for."""
         return Problem(direction, self.dtype, self.X, self.W, self.Y, self.windows, self.compute, steps)
 

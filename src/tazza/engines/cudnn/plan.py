@@ -13,7 +13,7 @@ from functools import cached_property
 
 from tazza.data_class import dataclass
 from tazza.engines.cudnn._declarations import NUMBERS
-from tazza.engines.cudnn.descriptor import Descriptor, Maker, Value, nested, one_of, whole
+from tazza.engines.cudnn.descriptor import AttributeValue, Descriptor, Maker, nested, one_of, whole
 from tazza.engines.cudnn.graph import Problem, number_of, operation_graph
 from tazza.errors import KernelError
 from tazza.tensor import DataType
@@ -122,8 +122,8 @@ class Plan:
         return maker.make(
             "VARIANT_PACK",
             VARIANT_PACK_UNIQUE_IDS=whole(*map(number_of, addresses)),
-            VARIANT_PACK_DATA_POINTERS=Value("VOID_PTR", tuple(addresses.values())),
-            VARIANT_PACK_WORKSPACE=Value("VOID_PTR", (workspace,)),
+            VARIANT_PACK_DATA_POINTERS=AttributeValue("VOID_PTR", tuple(addresses.values())),
+            VARIANT_PACK_WORKSPACE=AttributeValue("VOID_PTR", (workspace,)),
         )
 
 

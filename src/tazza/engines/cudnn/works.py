@@ -8,14 +8,14 @@ from dataclasses import replace
 from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.device.cuda import queue_of
-from tazza.engines.cudnn.graph import Direction, Form, Step
+from tazza.engines.cudnn.graph import Behind, Direction, Form
 from tazza.engines.cudnn.image import Image, wishes_of
 from tazza.engines.cudnn.launch import CudnnLaunch, Older, Planned, Work, plan_of
 from tazza.operator import Launch, OpView, Unsupported
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class Convolution:
     """What is to be computed.
 
     Attributes:
@@ -26,10 +26,10 @@ class Task:
 
     direction: Direction
     letters: Mapping[str, str]
-    steps: tuple[Step, ...] = ()
+    steps: tuple[Behind, ...] = ()
 
 
-def works_of(op: OpView, context: Context, image: Image, task: Task) -> list[Work] | Unsupported:
+def works_of(op: OpView, context: Context, image: Image, task: Convolution) -> list[Work] | Unsupported:
     """Return the calls for a task: one run of a plan, or of several, where no plan does all of it."""
     target = {"X": image.X, "W": image.W, "Y": image.Y}[task.direction.value]
     if 0 in target.dims:
@@ -39,7 +39,7 @@ def works_of(op: OpView, context: Context, image: Image, task: Task) -> list[Wor
     wishes = wishes_of(op, task.direction)
     if isinstance(wishes, Unsupported):
         return wishes
-    if wishes.forced is not None and task.steps == (Step.BIAS,):  # engines that add one too have other numbers
+    if wishes.forced is not None and task.steps == (Behind.BIAS,):  # engines that add one too have other numbers
         alone = works_of(op, context, image, replace(task, steps=()))
         return (
             alone if isinstance(alone, Unsupported) else [*alone, *bias_on(context, image, target, task.letters["Y"])]
@@ -56,9 +56,9 @@ def works_of(op: OpView, context: Context, image: Image, task: Task) -> list[Wor
     return Unsupported(f"cuDNN has no engine for {task.direction.name.lower().replace('_', ' ')} of this convolution")
 
 
-def _of_nothing(context: Context, image: Image, task: Task, target: Form) -> list[Work] | Unsupported:
+def _of_nothing(context: Context, image: Image, task: Convolution, target: Form) -> list[Work] | Unsupported:
     """Return what makes sums of nothing: zeros, or the bias."""
-    if any(step is not Step.BIAS for step in task.steps):
+    if any(step is not Behind.BIAS for step in task.steps):
         return Unsupported("there is nothing to convolve, and something follows")
     device, letter = queue_of(context).device, task.letters[task.direction.value]
     zeros: list[Work] = [Older(device, "cudnnSetTensor", image.dtype, (letter, target))]

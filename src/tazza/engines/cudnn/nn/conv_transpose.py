@@ -15,7 +15,7 @@ from tazza.device import Context
 from tazza.engines.cudnn import KIND, NAME
 from tazza.engines.cudnn.graph import Direction
 from tazza.engines.cudnn.image import Image, image_of, refusal
-from tazza.engines.cudnn.works import Task, bias_on, joined, sums_of, works_of
+from tazza.engines.cudnn.works import Convolution, bias_on, joined, sums_of, works_of
 from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
 from tazza.ops.nn.conv_transpose import CONV_TRANSPOSE, CONV_TRANSPOSE_GRADIENT, conv_transpose_window
 from tazza.tensor import TensorSpec
@@ -49,7 +49,7 @@ def prepare_conv_transpose(
     image = _image(op, [*inputs, *outputs], X, W, Y)
     if isinstance(image, Unsupported):
         return image
-    task = Task(Direction.BACKWARD_DATA, {"X": "Y", "W": "W", "Y": "X"})
+    task = Convolution(Direction.BACKWARD_DATA, {"X": "Y", "W": "W", "Y": "X"})
     parts = [works_of(op, context, image, task)]
     if len(inputs) > 2 and 0 not in image.X.dims:
         parts.append(bias_on(context, image, image.X, "Y"))
@@ -64,10 +64,10 @@ def prepare_conv_transpose_gradient(
     image = _image(op, [*inputs, *outputs], X, W, dY)
     if isinstance(image, Unsupported):
         return image
-    filters = Task(Direction.BACKWARD_FILTER, {"X": "dY", "W": "dW", "Y": "X"})
+    filters = Convolution(Direction.BACKWARD_FILTER, {"X": "dY", "W": "dW", "Y": "X"})
     parts = [works_of(op, context, image, filters)]
     if "db" in op.output_letters:
         parts.append(sums_of(context, image, image.X, ("dY", "db")))
     if "dX" in op.output_letters:
-        parts.append(works_of(op, context, image, Task(Direction.FORWARD, {"X": "dY", "W": "W", "Y": "dX"})))
+        parts.append(works_of(op, context, image, Convolution(Direction.FORWARD, {"X": "dY", "W": "W", "Y": "dX"})))
     return joined(*parts)

@@ -11,9 +11,9 @@ from typing import cast
 from tazza.codegen.block import accepts_rows
 from tazza.device import Context
 from tazza.engines.cudnn import KIND, NAME
-from tazza.engines.cudnn.graph import Direction, Step
+from tazza.engines.cudnn.graph import Behind, Direction
 from tazza.engines.cudnn.image import image_of, refusal
-from tazza.engines.cudnn.works import Task, joined, works_of
+from tazza.engines.cudnn.works import Convolution, joined, works_of
 from tazza.operator import Launch, OpView, Spec, Unsupported, kernel_key, launcher
 from tazza.operator.choice import EPILOGUES
 from tazza.ops.nn.conv import conv_window
@@ -22,7 +22,7 @@ from tazza.tensor import TensorSpec
 from tazza.tensor.expression import Expression
 
 
-def translated(epilogue: Expression) -> tuple[Step, ...] | None:
+def translated(epilogue: Expression) -> tuple[Behind, ...] | None:
     """Return the steps of an epilogue, a bias among them, or None where it is none of those that plans have.
 
     >>> [step.name for step in translated(Expression.parse("relu(y + s0)"))]
@@ -31,7 +31,7 @@ def translated(epilogue: Expression) -> tuple[Step, ...] | None:
     found = sum_and_relu(epilogue)
     if found is None:
         return None
-    return (*(Step.OPERAND,) * found.operands, Step.BIAS, *(Step.STRICT_RELU,) * found.rectified)
+    return (*(Behind.OPERAND,) * found.operands, Behind.BIAS, *(Behind.STRICT_RELU,) * found.rectified)
 
 
 @launcher(FUSED_CONV, engine=NAME, device=KIND, accepts=accepts_rows)
@@ -39,7 +39,7 @@ def prepare_fused_conv(
     op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
 ) -> Launch | Unsupported:
     steps = translated(epilogue_of(op))
-    if steps is None or op.operands != (Step.OPERAND in steps):
+    if steps is None or op.operands != (Behind.OPERAND in steps):
         return Unsupported(f"no plan has the epilogue {op.epilogue!r}")
     X, W, Y = cast("TensorSpec", inputs[0]), cast("TensorSpec", inputs[1]), cast("TensorSpec", outputs[0])
     window, _ = conv_window(op, X.shape, W.shape)
@@ -47,7 +47,9 @@ def prepare_fused_conv(
     if reason is not None:
         return reason
     letters = {letter: letter for letter in ("X", "W", "Y", *op.input_letters)}
-    return joined(works_of(op, context, image_of(op, X, W, Y.shape, window), Task(Direction.FORWARD, letters, steps)))
+    return joined(
+        works_of(op, context, image_of(op, X, W, Y.shape, window), Convolution(Direction.FORWARD, letters, steps))
+    )
 
 
 EPILOGUES.register(

@@ -43,6 +43,9 @@ WORDS = ("threads", "rows", "out_width", "unit", "out_depth", "out_height", "dep
 ALONG = ("kernel", "step", "left", "X", "Y", "depths", "heights", "widths")
 """Words of the block: rows of Y, C or 1; then the window along W, and tables of what windows see of each dimension."""
 
+WIDER = 4
+"""How many times as wide as the image a window may be: it is looked at whole, what lies in the pads too."""
+
 
 # -- preparing ---------------------------------------------------------------------------------------------------------
 
@@ -85,6 +88,9 @@ def _refused(op: OpView, X: TensorSpec) -> Unsupported | None:
         return Unsupported(f"it computes in float32, not {X}")
     if window.rank > MOST_SPATIAL:
         return Unsupported(f"X has {window.rank} spatial dimensions, at most {MOST_SPATIAL} are compiled")
+    width = images_of(op, X)[-1]
+    if window.kernel[-1] > WIDER * max(width, 1):
+        return Unsupported(f"windows of {window.kernel[-1]} columns are counted out, the image has {width}")
     p = np.float32(op.p)
     return None if np.isfinite(p) and p != 0 else Unsupported(f"p is {p}: no norm that is a root")
 

@@ -15,6 +15,9 @@ from tazza.operator.kernel import LaunchChain
 from tazza.ops.shape.concat import adds_axis, concats, join_axis
 from tazza.tensor import ROW_MAJOR, DataType, TensorSpec
 
+LARGEST = (1 << 31) - 1
+"""The largest extent that `split_info` can tell."""
+
 
 @launcher(concats["DepthConcat"], engine="native", batch_invariant=True)
 @launcher(concats["Concat"], engine="native", batch_invariant=True)
@@ -28,6 +31,8 @@ def prepare_concat(
     axis, steps = join_axis(op, "Y", len(Y.shape)), row_major(Y.shape)
     joined = (*steps[:axis], *steps[axis + 1 :]) if adds_axis(op) else steps
     extents = [1 if adds_axis(op) else part.shape[axis] for part in parts]
+    if max(extents, default=0) > LARGEST:
+        return Unsupported(f"split_info does not hold {max(extents)} in 32 bits")
     boxes = [
         Box(
             tuple(part.shape),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Slot, Word
+from tazza.codegen.block import BlockLaunch, Slot, Word, accepts_rows
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import lane_count, threads_for
 from tazza.codegen.loop import share, sweep
@@ -42,7 +42,7 @@ def write_range(lines: Lines, dtype: DataType, *, start: bool, step: bool) -> No
     sweep(y, begin, end, some)
 
 
-@launcher(RANGE, engine="native", accepts=lambda letter, spec: True)
+@launcher(RANGE, engine="native", accepts=accepts_rows)
 def prepare_range(
     op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
 ) -> Launch | Unsupported:
