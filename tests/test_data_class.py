@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tazza.data_class import is_frozen, lazy_dataclass
+from tazza.data_class import dataclass, is_frozen, lazy_dataclass
 
 Decorator = Callable[..., Any]
 FORMS: list[dict[str, bool]] = [
@@ -142,14 +142,14 @@ def test_methods_of_the_class_stay() -> None:
 
 
 def test_a_method_finds_the_one_of_its_base() -> None:
-    @lazy_dataclass(frozen=True, slots=True)
+    @dataclass(frozen=True, slots=True)
     class Base:
         a: int = 0
 
         def told(self) -> str:
             return "base"
 
-    @lazy_dataclass(frozen=True, slots=True)
+    @dataclass(frozen=True, slots=True)
     class Derived(Base):
         b: int = 0
 
