@@ -21,7 +21,7 @@ import reprlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-__all__ = ["dataclass", "is_frozen", "lazy_dataclass"]
+__all__ = ["is_frozen", "lazy_dataclass"]
 
 Method = Callable[..., Any]
 MISSING, MADE = dataclasses.MISSING, "__made_when_used__"
@@ -90,7 +90,7 @@ def lazy_dataclass(
 
 
 if TYPE_CHECKING:
-    from dataclasses import dataclass
+    from dataclasses import dataclass as dataclass
 else:
     dataclass = lazy_dataclass
 
