@@ -60,9 +60,12 @@ def check_rewrite(transform: str, case: Rewrite) -> Rewritten:
     made = apply_all(net, case.context) if transform == "all" else TRANSFORMS[transform]().apply(net, case.context)
     assert net.SerializeToString(deterministic=True) == snapshot, "the net itself was changed"
     needs = None if transform == "all" else TRANSFORMS[transform].needs
-    assert needs is None or not any(made.counts.values()) or needs & {op.type for op in net.op}, (
-        "it needs more than it says"
-    )
+    types = {op.type for op in net.op}
+    assert needs is None or not any(made.counts.values()) or needs & types, "it needs more than it says"
+    for name in TRANSFORMS:
+        other = TRANSFORMS[name]
+        if other.needs is not None and not other.needs & types:
+            assert not any(other().apply(net, case.context).counts.values()), f"{name} needs nothing that it names"
     expected = case.before if case.after is None else case.after
     assert print_net(made.net) == print_net(parse_net(expected))
     prelude = "\n".join(print_net(made.prelude).splitlines()[1:])

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, cast
 __all__ = ["is_frozen", "lazy_dataclass"]
 
 Method = Callable[..., Any]
-MISSING, MADE = dataclasses.MISSING, "__made_when_used__"
+MISSING, MADE, FROZEN = dataclasses.MISSING, "__made_when_used__", "__refuses_changes__"
 
 
 class _Factory:
@@ -84,6 +84,7 @@ def lazy_dataclass(
         if eq and not frozen and "__hash__" not in own:
             made.__hash__ = None
         made.__signature__ = _Signature()
+        setattr(made, FROZEN, frozen)
         return made
 
     return decorate if cls is None else decorate(cls)
@@ -97,7 +98,8 @@ else:
 
 def is_frozen(cls: type) -> bool:
     """Return whether objects of a data class, of this module or of the library, refuse to be changed."""
-    return cls.__setattr__ is not object.__setattr__
+    said = vars(cls).get(FROZEN)
+    return bool(cast("Any", cls).__dataclass_params__.frozen if said is None else said)
 
 
 Fields = tuple[dataclasses.Field[Any], ...]

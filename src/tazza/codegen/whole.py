@@ -65,7 +65,7 @@ def _applied(
     arguments: list[Node] = []
     for node, own in operands:
         if own is None:
-            value = float(node.value or 0)
+            value = 0.0 if node.value is None else float(node.value)
             if not _holds(dtype, value):
                 return f"{value:g} is no {dtype.label}"
             label = f"{dtype.label}_{int(value)}".replace("-", "_")

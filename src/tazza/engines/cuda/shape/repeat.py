@@ -33,23 +33,9 @@ def _repeated(X: TensorSpec, Y: TensorSpec) -> Launch | Unsupported:
 
 
 @launcher(TILE, engine=KIND, device=KIND, accepts=accepts_rows_but(HOST))
-def prepare_tile(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
-    """Compile the copy."""
-    del op, context
-    return _repeated(*_pair(inputs, outputs))
-
-
 @launcher(NUMPY_TILE, engine=KIND, device=KIND, accepts=accepts_rows_but(HOST))
-def prepare_numpy_tile(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
-    """Compile the copy."""
-    del op, context
-    return _repeated(*_pair(inputs, outputs))
-
-
 @launcher(EXPAND, engine=KIND, device=KIND, accepts=accepts_rows_but(HOST))
-def prepare_expand(
+def prepare_repeat(
     op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
 ) -> Launch | Unsupported:
     """Compile the copy."""
