@@ -191,3 +191,22 @@ def test_copies_go_with_the_last_signature_that_reads_them() -> None:
     gc.collect()
     assert references
     assert not any(reference() for reference in references)
+
+
+def test_a_constant_lies_as_its_first_reader_takes_it_whoever_else_reads_it() -> None:
+    ws, ops = (
+        Workspace(),
+        [
+            operator_def("Conv", ["x", "w"], ["a"], kernel=3),
+            operator_def("Add", ["u", "w"], ["b"]),
+            operator_def("Conv", ["b", "w"], ["c"], kernel=3, pad=1),
+        ],
+    )
+    for seed, (name, extents) in enumerate({"x": (2, 16, 9, 8), "w": (16, 16, 3, 3), "u": (16, 16, 3, 3)}.items()):
+        ws.feed(name, draw(*extents, seed=seed))
+    net = ws.create_net(plan(ops, outputs=["a", "b", "c"], inputs=["x", "u"]))
+    for seed in (1, 9, 9):
+        ws.feed("w", draw(16, 16, 3, 3, seed=seed))  # written anew where it lies
+        net.run()
+        for name in ("a", "b", "c"):
+            np.testing.assert_allclose(ws.fetch(name), by_simple(ws, ops, name), rtol=2e-4, atol=2e-4)

@@ -1,7 +1,7 @@
 """Launches that equal operators share: a step net of T steps prepares once, though each step has operators of its own.
 
-A `Launch` knows no addresses, so what one operator prepared serves every other one with the same definition, for the
-same signature, as long as nobody registered another schema or kernel in between.
+A `Launch` knows no addresses and no names, so what one operator prepared serves every other one whose definition
+differs by names only, for the same signature, as long as nobody registered another schema or kernel in between.
 
 State: `LAUNCHES`, and those of each operator.
 """
@@ -82,5 +82,17 @@ class OperatorLaunches:
 
 
 def definition_key(definition: OperatorDef) -> bytes | None:
-    """Return bytes that are equal for equal definitions; None for one that is too large to share."""
-    return None if definition.ByteSize() > DEFINITION_BYTES else definition.SerializeToString(deterministic=True)
+    """Return bytes that are equal for definitions that differ by names only; None for one that is too large to share.
+
+    Which blobs are the same one, as an output in place is, makes a difference; what the operator waits for does not.
+    """
+    if definition.ByteSize() > DEFINITION_BYTES:
+        return None
+    like = OperatorDef()
+    like.CopyFrom(definition)
+    for field in ("name", "debug_info", "control_input"):
+        like.ClearField(field)
+    places = {name: str(place) for place, name in enumerate(dict.fromkeys((*definition.input, *definition.output)))}
+    like.input[:] = [places[name] for name in definition.input]
+    like.output[:] = [places[name] for name in definition.output]
+    return like.SerializeToString(deterministic=True)

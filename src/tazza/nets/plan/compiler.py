@@ -12,7 +12,7 @@ what the last one found out:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 
@@ -25,6 +25,7 @@ from tazza.nets.plan.slices import Unsliceable, add_slices, lifetimes, take_plac
 from tazza.nets.plan.slicing import Slicing, find_slicings
 from tazza.operator import Array, Candidate, Chosen, OpView, Spec, choose_kernel, find_schema, rank_engines
 from tazza.operator.binding import check_overwritten
+from tazza.operator.launches import definition_key
 from tazza.operator.placement import check_places
 from tazza.operator.reorder import copy_view, reorder_launch
 from tazza.operator.schema import Inferred, logical
@@ -82,11 +83,16 @@ class _Restart(Exception):
 
 @dataclass(slots=True)
 class _Inference:
-    """What does not change from slice to slice and from pass to pass: views of operators, and what was inferred."""
+    """What does not change from slice to slice and from pass to pass: views of operators, what was inferred and chosen.
+
+    `likes` are what operators have in common that differ by names only: they share what was chosen.
+    """
 
     batch_invariant: bool
     views: dict[int, OpView] = field(default_factory=dict[int, OpView])
+    likes: dict[int, Hashable] = field(default_factory=dict[int, Hashable])
     inferred: dict[tuple[object, ...], Inferred] = field(default_factory=dict[tuple[object, ...], Inferred])
+    chosen: dict[tuple[object, ...], Chosen] = field(default_factory=dict[tuple[object, ...], Chosen])
 
     def view(self, region: Region, position: int) -> OpView:
         """Return the view of the operator at a position."""
@@ -95,6 +101,8 @@ class _Inference:
             definition = region.ops[position]
             view = find_schema(definition.type).view(definition, batch_invariant=self.batch_invariant)
             found = self.views[position] = view
+            key = definition_key(definition)
+            self.likes[position] = position if key is None else key
         return found
 
     def infer(
@@ -131,7 +139,6 @@ class _State:
     wishes: dict[str, str] = field(default_factory=dict[str, str])
     reshaped: dict[str, int] = field(default_factory=dict[str, int])
     loops: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
-    chosen: dict[tuple[object, ...], Chosen] = field(default_factory=dict[tuple[object, ...], Chosen])
 
 
 def compile_region(
@@ -201,10 +208,30 @@ def _compiled(
             if name in movable and name not in pinned and stored.get(name, specs[name].layout) != layout
             if changes[name] < MOST_CHANGES
         }
-        if not settled:
-            return _laid_out(Program(state.steps, inputs, outputs, dict(stored), state.derived, state.loops))
         stored.update(settled)
+        if all(name in region.constants and name not in written for name in settled):
+            for name, layout in settled.items():
+                _store(state, inputs, name, layout)
+            return _laid_out(Program(state.steps, inputs, outputs, dict(stored), state.derived, state.loops))
         changes.update(settled.keys())
+
+
+def _store(state: _State, inputs: dict[str, PlanValue], name: str, layout: Layout) -> None:
+    """Let a constant lie as the copy of it that its first reader takes; who reads it as it lay gets a copy of that.
+
+    No other pass has to find out: nothing else depends on how a constant lies.
+    """
+    former, stored = inputs[name], state.copies[inputs[name], layout]
+    used = {value.root for step in state.steps for value in step.inputs}
+    stored.blob, stored.source, former.blob = name, None, None
+    inputs[name] = stored
+    state.derived.remove(stored)
+    for value in state.derived:
+        if value.source is former:
+            value.source = stored
+    if former in used:
+        former.source = stored
+        state.derived.append(former)
 
 
 def _walk(state: _State, slicings: Sequence[Slicing]) -> None:
@@ -300,11 +327,12 @@ def _chosen(
     inputs: Sequence[TensorSpec],
     outputs: Sequence[TensorSpec],
 ) -> Chosen:
-    """Choose a kernel; what was chosen for one slice serves all."""
-    key = (position, *inputs, *outputs)
-    found = state.chosen.get(key)
+    """Choose a kernel; what was chosen for one slice, or one layer of a shape, serves all."""
+    kept = state.inference
+    key = (kept.likes[position], *inputs, *outputs)
+    found = kept.chosen.get(key)
     if found is None:
-        found = state.chosen[key] = state.choose(op, ranking, state.context, inputs, outputs)
+        found = kept.chosen[key] = state.choose(op, ranking, state.context, inputs, outputs)
     return found
 
 
