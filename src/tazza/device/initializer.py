@@ -54,11 +54,11 @@ class Device:
     """A device that is there: its properties, allocator, random generator and library handles. Thread-safe."""
 
     def __init__(self, properties: DeviceProperties) -> None:
-        """Set up allocator and generator; handles are made on first use."""
+        """Set up the allocator; generator and handles are made on first use."""
         self.properties = properties
         self._allocator = allocator_of(properties.place) if properties.place.kind in ALLOCATORS else None
         self._lock = freed_in_child(threading.RLock())  # making one handle may need another
-        self._generator = Generator()
+        self._generator: Generator | None = None  # for which NumPy imports a seventh of what it consists of
         self._handles: dict[str, tuple[Any, Callable[[Any], None] | None]] = {}
 
     @property
@@ -87,6 +87,8 @@ class Device:
         (3,)
         """
         with self._lock:
+            if self._generator is None:
+                self._generator = Generator()
             yield self._generator
 
     def seed(self, seed: int | None) -> None:

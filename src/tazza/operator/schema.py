@@ -140,6 +140,7 @@ class OpSchema:
         self.args = arguments_by_name(type, tuple(args))
         self._defaults = {name: spec.default for name, spec in self.args.items()}
         self._required = tuple(name for name, spec in self.args.items() if spec.required)
+        self.netless = frozenset(name for name, spec in self.args.items() if not spec.holds_nets)
         self.in_place = places_of(in_place, self.outputs)
         self.must_in_place = places_of(must_in_place, self.outputs)
         self.inputs_by_letter = {spec.name: spec for spec in self.inputs}
