@@ -52,7 +52,7 @@ from tazza.device import Context, Generator
 from tazza.errors import KernelError, OutOfMemoryError, SchemaError, TazzaError
 from tazza.operator.declaring import declaring
 from tazza.operator.index import ANY, load_kernel
-from tazza.operator.mistake import check_dimensions, strange_letters
+from tazza.operator.mistake import check_dimensions, parameter_names, strange_letters
 from tazza.operator.schema import OpSchema, Spec, gather
 from tazza.operator.view import OpView
 from tazza.registry import Registry
@@ -447,7 +447,7 @@ def _letters(schema: OpSchema) -> set[str]:
 
 
 def _parameters(schema: OpSchema, function: Callable[..., Any], also: tuple[str, ...]) -> tuple[str, ...]:
-    names = tuple(name for name in inspect.signature(function).parameters if name != "self")
+    names = tuple(name for name in parameter_names(function) if name != "self")
     known = _letters(schema) | set(also)
     strange = [name for name in names if name not in known]
     if strange:

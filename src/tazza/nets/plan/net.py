@@ -38,6 +38,7 @@ from tazza.operator import Array, BlobOwner, Kernel, Operator, find_schema, read
 from tazza.operator.kernel import value_key
 from tazza.operator.reorder import REORDERING
 from tazza.proto import NetDef, OperatorDef
+from tazza.runtime.collecting import uncollected
 from tazza.runtime.flags import kernel_changes, kernel_flags
 from tazza.runtime.heap import give_back
 from tazza.runtime.threads import thread_count
@@ -383,6 +384,7 @@ class PlanNet(NetBase, StepHost):
     def _reads_the_same(self, program: Program) -> bool:
         return all(value_key(self._tensor(name).plain()) == value for name, value in program.values_read.items())
 
+    @uncollected
     def _compiled(
         self, rewrite: Rewrite, region: Region, specs: dict[str, TensorSpec], movable: frozenset[str]
     ) -> Program:
