@@ -267,7 +267,7 @@ def _told(chosen: Chosen, found: Sequence[_Way], best: _Way, totals: Totals) -> 
         times = [totals[way.name] for way in found if way.kernel.engine == engine and way.name in totals]
         searched_ns = 1e9 * min(times) if times else None
         former = told.get(engine, Choice(engine, False, None))
-        told[engine] = replace(former, reason=SLOWER, searched_ns=searched_ns)
+        told[engine] = replace(former, reason=SLOWER, searched_ns=searched_ns, could=True)
     taken = replace(told.pop(best.kernel.engine), reason=None)
     return (*told.values(), taken)
 
