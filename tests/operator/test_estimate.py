@@ -8,55 +8,42 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from tazza.errors import TazzaError
 from tazza.nets.explanation import Row, operator_row
-from tazza.operator import SCHEMAS, Cost, LocalBlobs, Operator, find_schema
+from tazza.operator import Cost, LocalBlobs, Operator
 from tazza.operator.choice import Choice
 from tazza.operator.estimate import estimated, least_ns
+from tazza.proto import OperatorDef
 from tazza.testing.value import tensor_of
-from tests.check import Case, engines_of
-from tests.operator.test_batch_invariance import cases_of
-from tests.operator.test_kinds import family_of
+from tests.check import engines_of
+from tests.judge.draw import Problem, draw, drawable
 from tests.sampled import sampled
 
 
-def rows_of(case: Case) -> Iterator[Row]:
-    """Yield what each engine that computes a case says of it."""
-    for engine in engines_of(case.type):
-        blobs, definition = LocalBlobs(), case.definition(engine)
-        for name, value in zip(definition.input, case.arrays(), strict=True):
-            if name not in blobs.blobs:
-                blobs.create_blob(name).set(tensor_of(value))
+def rows_of(problem: Problem) -> Iterator[Row]:
+    """Yield what an operator says of itself behind a run on each engine that has a kernel of it."""
+    for engine in engines_of(problem.type):
+        blobs, definition = LocalBlobs(), OperatorDef()
+        definition.CopyFrom(problem.definition)
+        definition.engine = engine
+        for name in problem.inputs:
+            blobs.create_blob(name).set(tensor_of(problem.value(name)))
         operator = Operator(definition, blobs)
-        try:
-            with np.errstate(all="ignore"):
-                operator.run()
-            yield operator_row(operator)
-        finally:
-            operator.close()
+        with np.errstate(all="ignore"):
+            operator.run()
+        yield operator_row(operator)
+        operator.close()
 
 
-def has_cases(type: str) -> bool:
-    """Whether the tests of an operator's family have cases of it."""
-    return bool(find_schema(type).module) and family_of(SCHEMAS[type]) != ""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("type", sampled(filter(has_cases, sorted(SCHEMAS.keys())), 16))
+@pytest.mark.parametrize("type", sampled(drawable(), 16))
 def test_every_offer_has_an_estimate(type: str) -> None:
-    for case in (case for case in cases_of(type) if case.type == type):
-        try:
-            rows = list(rows_of(case))
-        except TazzaError:
-            continue  # a case of an error that is declared
-        for row in rows:
-            offers = [choice for choice in row.choices if choice.offered]
-            assert offers[-1].engine == row.engine
-            for choice in offers:
-                found = choice.least_ns if choice.estimate_ns is None else choice.estimate_ns
-                assert found is not None, f"{type} {case.id}: {choice}"
-                assert 0 <= found < math.inf
-                assert str(choice).endswith(" us")
+    for row in rows_of(draw(type, 5)):
+        offers = [choice for choice in row.choices if choice.offered]
+        assert offers[-1].engine == row.engine
+        for choice in offers:
+            found = choice.least_ns if choice.estimate_ns is None else choice.estimate_ns
+            assert found is not None, str(choice)
+            assert 0 <= found < math.inf
+            assert str(choice).endswith(" us")
 
 
 def test_a_floor_stands_beside_offers_that_say_nothing_alone() -> None:
