@@ -1,4 +1,4 @@
-"""Every offer has an estimate beside it in `explain()`: its kernel's, or what the operator's cost needs at the least."""
+"""Every offer has an estimate in `explain()`: its kernel's, or what the operator's cost needs at the least."""
 
 from __future__ import annotations
 

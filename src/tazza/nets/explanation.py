@@ -48,9 +48,9 @@ class Placement:
 class Row:
     """One step. `bytes_written` is the size of its outputs, `time_s` None when it was not timed.
 
-    `choices` are the engines that were asked, in turn, with the reasons of those that were passed over, and of those that
-    offered to run it how long they take: by their own estimate, else at the least. `slices` is how
-    many times it runs, where it takes a part of the images at a time; `bytes_written` are those of one time.
+    `choices` are the engines that were asked, in turn: why they were passed over, and of those that offered to run it
+    how long they take, by their own estimate, else at the least. `slices` is how many times it runs, where it takes a
+    part of the images at a time; `bytes_written` are those of one time.
 
     `graph` numbers the recorded graphs of a device that a net's steps run in, from 1 on; None where it is in none.
 

@@ -156,9 +156,7 @@ class OpSchema:
         self.inputs_can_cross_devices = inputs_can_cross_devices
         self.binds_nets = binds_nets
         self.lists_anything = lists_anything
-        self.source = source
-        self.example = example
-        self.module = module
+        self.source, self.example, self.module = source, example, module
         self.gradient_rule: GradientRule | NoGradient | None = no_gradient
         check_declaration(self)
 
@@ -493,7 +491,7 @@ class OpSchema:
         if self._cost is not None:
             blobs = gather(self.inputs, op.input_letters, inputs) | gather(self.outputs, op.output_letters, outputs)
             return self._cost(op, **blobs)
-        if any(spec.holds_nets for spec in self.args.values()):  # what costs are the operators of its nets
+        if len(self.netless) < len(self.args):  # what costs are the operators of its nets
             return Cost()
         elements = max((spec.size for spec in outputs if isinstance(spec, TensorSpec)), default=0)
         return streamed(tuple(inputs), tuple(outputs), flops=elements)
