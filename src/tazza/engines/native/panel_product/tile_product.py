@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Protocol
 
 from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one, share
@@ -314,18 +315,35 @@ class TileProduct:
         count_loop(self.writer.lines, "0", str(tile.heights * ROWS * VECTORS), vector)
 
     def _multiply(self, sums: Sequence[tuple[int, int, int]], rows: Sequence[str], panel: str) -> None:
-        """Write the products of 32 k."""
-        tiles, seen = self.tiles, (-1, -1)
-        for one, other in PRODUCTS:
-            if one != seen[0]:
-                for r in sorted({r for r, _, _ in sums}):
-                    tiles.load(A + r, self._at(rows[r], one * TILE_BYTES))
-            if other != seen[1]:
-                for j in range(VECTORS):
-                    tiles.load(B + j, self._at(panel, (VECTORS * other + j) * TILE_BYTES))
-            seen = one, other
-            for r, j, register in sums:
-                tiles.multiply(register, A + r, B + j)
+        """Write the products of 32 k: of each two pieces in turn, of which one is another than before.
+
+        A register is loaded anew as soon as nothing needs it any more, while others are multiplied still.
+        """
+        tiles, heights = self.tiles, sorted({r for r, _, _ in sums})
+        registers = {(r, j): register for r, j, register in sums}
+
+        def load_rows(r: int, piece: int) -> None:
+            tiles.load(A + r, self._at(rows[r], piece * TILE_BYTES))
+
+        def load_panel(j: int, piece: int) -> None:
+            tiles.load(B + j, self._at(panel, (VECTORS * piece + j) * TILE_BYTES))
+
+        for r in heights:
+            load_rows(r, PRODUCTS[0][0])
+        for j in range(VECTORS):
+            load_panel(j, PRODUCTS[0][1])
+        for (one, other), (next_one, next_other) in pairwise((*PRODUCTS, PRODUCTS[-1])):
+            if next_one != one:
+                for r in heights:
+                    for j in range(VECTORS):
+                        tiles.multiply(registers[r, j], A + r, B + j)
+                    load_rows(r, next_one)
+                continue
+            for j in range(VECTORS):
+                for r in heights:
+                    tiles.multiply(registers[r, j], A + r, B + j)
+                if next_other != other:
+                    load_panel(j, next_other)
 
     def _put(self, P: str, tile: _Tile, put: Callable[[Sequence[str], Sequence[Sequence[str]]], None]) -> None:
         """Give the sums of a tile away, row by row."""
