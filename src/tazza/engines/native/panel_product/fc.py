@@ -136,11 +136,12 @@ class _Outputs:
                     y = Emission(v, {"y": y, **operands}).write(code.epilogue)
                 store(v, FLOAT, y, w["Y"], at, mask)
 
-    def address(self, panel: str, row: str) -> str:
-        """Return where outputs of a row go."""
+    def asked(self, panel: str, row: str) -> Sequence[tuple[str, bool]]:
+        """Return where outputs of a row go, and what an epilogue reads for them."""
         writer = self.writer
         at = writer.add(writer.mul(row, writer.w["M"]), writer.mul(panel, writer.floats))
-        return element(writer.lines, writer.w["Y"], at)
+        names = ("Y", *(f"S{i}" for i in range(self.code.operands)))
+        return [(element(writer.lines, writer.w[name], at), name == "Y") for name in names]
 
     def put_row_sums(self, first: str, total: str, goes_on: str) -> None:
         """Write, or add to, the sums of rows of X from the first one on."""

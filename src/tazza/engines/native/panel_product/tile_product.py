@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
+from operator import itemgetter
 from typing import Protocol
 
 from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one, share
@@ -69,8 +70,8 @@ class Sums(Protocol):
         """Take the sums of some rows, of each a vector for each of the panel."""
         ...
 
-    def address(self, panel: str, row: str) -> str:
-        """Return where the sums of a row go, which is asked for early."""
+    def asked(self, panel: str, row: str) -> Sequence[tuple[str, bool]]:
+        """Return where that lies which is asked for early: what `put` and `end` read of a row, and write (True)."""
         ...
 
     def end(self, panel: str, first: str, height: str | int) -> None:
@@ -284,11 +285,11 @@ class TileProduct:
             a = self._at(tile.pieces, writer.mul(number, STEP_BYTES))
             for i in range(ASKED):
                 row = writer.add(tile.first, writer.add(writer.mul(number, ASKED), i))
-                there = target.address(panel, writer.least(row, writer.sub(tile.behind, 1)))
-                there = lines.let(f"select i1 {asks}, ptr {there}, ptr {a}")
-                for j in range(VECTORS):
-                    lines.prefetch(there, j * ROW_BYTES, write=True)
-            self._multiply(sums, (a, self._at(a, self.row_bytes)), self._at(P, writer.mul(s, PANEL_STEP_BYTES)))
+                for there, write in target.asked(panel, writer.least(row, writer.sub(tile.behind, 1))):
+                    wanted = lines.let(f"select i1 {asks}, ptr {there}, ptr {a}")
+                    for j in range(VECTORS):
+                        lines.prefetch(wanted, j * ROW_BYTES, write=write)
+            self._multiply(tile.heights, (a, self._at(a, self.row_bytes)), self._at(P, writer.mul(s, PANEL_STEP_BYTES)))
 
         def chunk(number: str) -> None:
             for _, _, register in sums:
@@ -314,36 +315,29 @@ class TileProduct:
 
         count_loop(self.writer.lines, "0", str(tile.heights * ROWS * VECTORS), vector)
 
-    def _multiply(self, sums: Sequence[tuple[int, int, int]], rows: Sequence[str], panel: str) -> None:
+    def _multiply(self, heights: int, rows: Sequence[str], panel: str) -> None:
         """Write the products of 32 k: of each two pieces in turn, of which one is another than before.
 
         A register is loaded anew as soon as nothing needs it any more, while others are multiplied still.
         """
-        tiles, heights = self.tiles, sorted({r for r, _, _ in sums})
-        registers = {(r, j): register for r, j, register in sums}
+        tiles = self.tiles
 
-        def load_rows(r: int, piece: int) -> None:
-            tiles.load(A + r, self._at(rows[r], piece * TILE_BYTES))
+        def load_rows(r: int, pair: tuple[int, int]) -> None:
+            tiles.load(A + r, self._at(rows[r], pair[0] * TILE_BYTES))
 
-        def load_panel(j: int, piece: int) -> None:
-            tiles.load(B + j, self._at(panel, (VECTORS * piece + j) * TILE_BYTES))
+        def load_panel(j: int, pair: tuple[int, int]) -> None:
+            tiles.load(B + j, self._at(panel, (VECTORS * pair[1] + j) * TILE_BYTES))
 
-        for r in heights:
-            load_rows(r, PRODUCTS[0][0])
+        for r in range(heights):
+            load_rows(r, PRODUCTS[0])
         for j in range(VECTORS):
-            load_panel(j, PRODUCTS[0][1])
-        for (one, other), (next_one, next_other) in pairwise((*PRODUCTS, PRODUCTS[-1])):
-            if next_one != one:
-                for r in heights:
-                    for j in range(VECTORS):
-                        tiles.multiply(registers[r, j], A + r, B + j)
-                    load_rows(r, next_one)
-                continue
-            for j in range(VECTORS):
-                for r in heights:
-                    tiles.multiply(registers[r, j], A + r, B + j)
-                if next_other != other:
-                    load_panel(j, next_other)
+            load_panel(j, PRODUCTS[0])
+        for pair, following in pairwise((*PRODUCTS, PRODUCTS[-1])):
+            by_rows = following[0] != pair[0]
+            for r, j in sorted(product(range(heights), range(VECTORS)), key=None if by_rows else itemgetter(1)):
+                tiles.multiply(VECTORS * r + j, A + r, B + j)
+                if following is not pair and (j + 1 == VECTORS if by_rows else r + 1 == heights):
+                    load_rows(r, following) if by_rows else load_panel(j, following)
 
     def _put(self, P: str, tile: _Tile, put: Callable[[Sequence[str], Sequence[Sequence[str]]], None]) -> None:
         """Give the sums of a tile away, row by row."""
