@@ -15,7 +15,7 @@ from tazza.codegen.writer import FLOAT
 from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native.panel_product import SOURCES
-from tazza.engines.native.panel_product.code import WORDS, Code, PanelWriter, Tiling
+from tazza.engines.native.panel_product.code import WORDS, Code, PanelWriter, Tiling, finish
 from tazza.engines.native.panel_product.panels import ENGINE, Panels
 from tazza.engines.native.panel_product.tile_product import tiled
 from tazza.operator import Expression, LaidOut, OpView, Spec, Unsupported, launcher
@@ -69,7 +69,7 @@ def product_launch(tiling: Tiling, code: ProductCode, given: Mapping[str, Word] 
         "M": tiling.panels.M,
         **{f"S{i}": Slot("S", i) for i in range(code.operands)},
     }
-    address = SOURCES.compiled(code.description, code.write)
+    address = SOURCES.compiled(code.description, code.write, finish)
     room = words["room"]
     before = room.offset if isinstance(room, Scratch) else 0
     names = (*WORDS, *code.names)

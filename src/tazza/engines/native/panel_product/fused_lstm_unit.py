@@ -13,7 +13,7 @@ from tazza.codegen.writer import FLOAT
 from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native.panel_product import SOURCES
-from tazza.engines.native.panel_product.code import WORDS, Code, PanelWriter, Tiling
+from tazza.engines.native.panel_product.code import WORDS, Code, PanelWriter, Tiling, finish
 from tazza.engines.native.panel_product.panels import ENGINE, Panels
 from tazza.engines.native.panel_product.tile_product import tiled
 from tazza.engines.native.recurrent.lstm_unit import cell
@@ -65,7 +65,7 @@ def unit_launch(tiling: Tiling, code: UnitCode, forget_bias: float) -> BlockLaun
         **({} if code.ragged else {"seq_lengths": 0}),
         **{"D": tiling.panels.M // GATES, "bias": float_word(forget_bias)},
     }
-    address = SOURCES.compiled(code.description, code.write)
+    address = SOURCES.compiled(code.description, code.write, finish)
     return BlockLaunch(address, tuple(words[name] for name in (*WORDS, *OPERANDS, *NUMBERS)), tiling.scratch_bytes)
 
 

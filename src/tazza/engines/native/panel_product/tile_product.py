@@ -20,7 +20,7 @@ from itertools import pairwise, product
 from operator import itemgetter
 from typing import Protocol
 
-from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one, share
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one
 from tazza.codegen.rows import element
 from tazza.codegen.tiles import (
     DEPTH,
@@ -38,6 +38,7 @@ from tazza.codegen.tiles import (
 )
 from tazza.codegen.writer import FLOAT, Writer
 from tazza.data_class import dataclass
+from tazza.engines.native.panel_product.taking import Taking
 from tazza.runtime.tile_registers import tile_registers
 
 VECTORS = 2
@@ -150,13 +151,11 @@ class TileProduct:
         writer, w, lines = self.writer, self.writer.w, self.writer.lines
         groups = writer.div(w["panels"], w["parts"])
         by_rows = lines.let(f"icmp ne i64 {w['by_rows']}, 0")
-        own = [
-            lines.let(f"select i1 {by_rows}, i64 {rows}, i64 {panels}")
-            for rows, panels in zip(
-                (*share(lines, w["blocks"]), "0", groups), ("0", w["blocks"], *share(lines, groups)), strict=True
-            )
-        ]
-        first, last = own[2:]
+        by_panels = lines.let(f"xor i1 {by_rows}, true")
+        once = lines.let(f"icmp eq i64 {writer.mul(w['blocks'], w['passes'])}, 1")
+        # Sums that wait for the next pass are the thread's own.
+        panels_shared = lines.let(f"and i1 {by_panels}, {once}")
+        of_blocks, of_panels = Taking(writer, w["taken"]), Taking(writer, w["taken"])
         tall = writer.pieces(w["N"], TALL)
         self.tiles.begin(w["shape"])
 
@@ -171,17 +170,12 @@ class TileProduct:
             part = _Part(rows[0], rows[1], chunks[0], chunks[1], steps[0], steps[1], ends)
             (self._split_turned(part, row_sums) if self.turned else self._split(part))
             back = lines.let(f"trunc i64 {writer.add(writer.add(block, number), turn)} to i1")
-            end = writer.sub(last, 1)
+            of_panels.each(groups, (by_rows, panels_shared), back, lambda i, n: self._group(i, n, part, target))
 
-            def group(i: str) -> None:
-                turned = lines.let(f"select i1 {back}, i64 {writer.sub(writer.add(first, end), i)}, i64 {i}")
-                self._group(turned, writer.sub(turned, first), part, target)
+        def each_pass(block: str, _: str) -> None:
+            count_loop(lines, "0", w["passes"], partial(one_pass, block=block))
 
-            count_loop(lines, first, last, group)
-
-        count_loop(
-            lines, own[0], own[1], lambda block: count_loop(lines, "0", w["passes"], partial(one_pass, block=block))
-        )
+        of_blocks.each(w["blocks"], (by_panels, by_rows), "false", each_pass)
         self.tiles.end()
 
     # -- rows ----------------------------------------------------------------------------------------------------------
