@@ -35,8 +35,8 @@ BEHIND_PRODUCT, BEHIND_LOAD, NOTHING = 16, 8, r"nop\0A"
 """So many instructions that do nothing stand behind each that multiplies or loads.
 
 Where they cost nothing, a product takes 16 cycles. In other hours of a shared machine it takes twice that, and what
-crowds behind it makes it three to four times (docs/operator_speed.md); these keep it apart. Measured on a Xeon of 2023, for 32 rows: 10.5 us
-for a panel in such an hour without them, 6 with them; 2.5 either way in others.
+crowds behind it makes it three to four times (docs/operator_speed.md); these keep it apart. Measured on a Xeon of 2023,
+for 32 rows: 10.5 us for a panel in such an hour without them, 6 with them; 2.5 either way in others.
 """
 LARGE = 2.0**128 - 2.0**119
 """What a bfloat16 rounds to infinity."""
