@@ -7,7 +7,8 @@ has taken itself, and above 32 bits how many others have taken:
     taken[thread][LINE_WORDS]
 
 Who adds to it gets what it was before, and has taken a thing where that was less than all in sum. What a thing is
-computed to does not depend on who takes it. Counts are 0 between two runs.
+computed to does not depend on who takes it. Counts are 0 between two runs. They say nothing of memory, and need no
+order but their own: what a thread wrote is read by others behind the end of the region.
 """
 
 from __future__ import annotations
