@@ -173,10 +173,8 @@ def check(seed: int) -> set[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
-def test_gradients_are_the_derivatives(count: int) -> None:
-    had = sum(len(check(seed)) for seed in range(count))
-    assert had > 2 * count
+def test_gradients_are_the_derivatives() -> None:
+    assert sum(len(check(seed)) for seed in range(MANY)) > 2 * MANY
 
 
 def with_nets() -> set[str]:
