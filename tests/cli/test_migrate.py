@@ -97,6 +97,7 @@ def test_json_has_all_places(run: Run, folder: Path) -> None:
     assert (names["HouseOperator"]["kind"], names["HouseOperator"]["state"]) == ("operator", "absent")
 
 
+@pytest.mark.slow
 def test_the_examples_find_all_they_ask_for(run: Run) -> None:
     result = run("migrate", ROOT / "examples" / "legacy", "--json")
     told = json.loads(result.output)

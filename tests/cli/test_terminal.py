@@ -83,6 +83,7 @@ def test_errors_are_red_on_a_terminal_alone(run: Run, monkeypatch: pytest.Monkey
 CELLS = st.text(st.sampled_from("ab_/. é漢"), max_size=30)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.lists(st.tuples(CELLS, CELLS, CELLS), max_size=4), st.integers(30, 80))
 def test_tables_fit_and_keep_every_letter(cells: list[tuple[str, str, str]], width: int) -> None:

@@ -37,6 +37,7 @@ def test_a_page_with_what_a_run_told(run: Run, folder: Path, tmp_path: Path) -> 
     assert "as it runs" in out.read_text()
 
 
+@pytest.mark.slow
 def test_what_cannot_run_is_shown_and_the_reason_told(run: Run, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "net.html"
     result = run("view", folder, "--out", out)

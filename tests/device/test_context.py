@@ -188,6 +188,7 @@ print(before == left(), before, left())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cycles", [20, pytest.param(1000, marks=pytest.mark.slow)])
 def test_no_byte_is_left_of_threads_that_are_gone(cycles: int) -> None:
     """In a process of its own, where nothing of other tests comes or goes meanwhile."""

@@ -96,6 +96,7 @@ def test_what_a_driver_tells(gpu: FakeCUDA) -> None:
         described_by(SimpleNamespace())
 
 
+@pytest.mark.slow
 def test_importing_loads_no_driver() -> None:
     program = """
 import ctypes, sys

@@ -118,6 +118,7 @@ def fed() -> tuple[Workspace, NetBase]:
     return workspace, workspace.create_net(training(DEVICE, "plan"))
 
 
+@pytest.mark.slow
 def test_a_training_step_is_one_launch_and_one_wait_and_its_graph_ends_with_it() -> None:
     with fake_gpu() as library:
         gpu = library.gpu

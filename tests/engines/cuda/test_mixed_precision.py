@@ -60,6 +60,7 @@ def test_lenet_learns_as_in_float32(narrow: str) -> None:
     assert losses[0][3] < losses[0][0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("type", ["simple", "plan"])
 def test_gradients_that_float16_loses_are_there_with_a_scale(type: str) -> None:
     """A loss of a hundred-millionth: what products get is below the least number of float16.
