@@ -67,8 +67,9 @@ class Compiled:
             if not path.name.startswith("test_"):
                 SourceFileLoader(path.stem, str(path)).get_code(path.stem)
             elif not (kept / f"{path.stem}{rewrite.PYC_TAIL}").exists() and rewrite.try_makedirs(kept):
-                digest, code = rewrite._rewrite_test(path, config)
-                rewrite._write_pyc(state, code, digest, kept / f"{path.stem}{rewrite.PYC_TAIL}")
+                digest, code = rewrite._rewrite_test(path, config)  # pyright: ignore[reportPrivateUsage] -- no other way
+                target = kept / f"{path.stem}{rewrite.PYC_TAIL}"
+                rewrite._write_pyc(state, code, digest, target)  # pyright: ignore[reportPrivateUsage] -- as above
 
 
 @contextmanager
