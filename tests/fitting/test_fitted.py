@@ -43,6 +43,7 @@ class Heard(TrainingListener):
         self.told.append("closed")
 
 
+@pytest.mark.slow
 def test_a_folder_is_learned_in_one_call(photos: Path, tmp_path: Path) -> None:
     heard = Heard()
     options: dict[str, Any] = {"batch_size": 10, "solver": "adam", "policy": "cosine", "flip": True, "epochs": 4}

@@ -180,6 +180,7 @@ def test_what_is_exported_asks_for_no_label_and_gives_equal_numbers(name: str, t
             np.testing.assert_allclose(one, expected[2:3], rtol=2e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_a_net_that_tests_already_stays_as_it_is() -> None:
     for name in CLASSIFIERS:
         model = CLASSIFIERS[name].inference(**TINY[name])

@@ -124,6 +124,7 @@ def test_targets_may_lie_as_they_like() -> None:
     assert not wide.array[:, ::2].any()
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(["sum", "mean", "max", "min", "prod", "any", "all"]),
     st.sampled_from([(300,), (40, 33), (6, 5, 40), (3, 70, 2), (2, 0, 3)]),

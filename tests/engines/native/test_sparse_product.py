@@ -92,6 +92,7 @@ TYPES = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @TYPES
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("N", [1, 7, 150])

@@ -82,6 +82,7 @@ def test_any_number_of_threads() -> None:
         np.testing.assert_array_equal(one, found[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "reason"), [({"stride": 2}, "where windows lie apart"), ({"pad": 3}, "are wider than the window")]
 )

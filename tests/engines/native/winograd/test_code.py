@@ -107,6 +107,7 @@ def test_blocks_slices_and_threads(m: int, r: int, block_rows: int, slices: int,
     assert_close(run(code, tiling, X, *transformed(filters, m), b, []), direct(X, filters) + b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", ROWS[lane_count()])
 def test_register_tiles_without_a_bias(rows: int) -> None:
     N, C, K, m, r = 1, 3, 5, 4, 3

@@ -56,6 +56,7 @@ def _assert_close(actual: Array, expected: Array) -> None:
     np.testing.assert_allclose(actual, expected, rtol=0, atol=TOLERANCE * float(np.abs(expected).max()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("N", "C", "H", "W", "K", "r", "pads"), SHAPES)
 def test_forward(N: int, C: int, H: int, W: int, K: int, r: int, pads: tuple[int, ...]) -> None:
     X, weights, b = _arrays(N, C, H, W, K, r)
@@ -70,6 +71,7 @@ def test_forward(N: int, C: int, H: int, W: int, K: int, r: int, pads: tuple[int
     np.testing.assert_array_equal(again.transpose(0, 3, 1, 2), Y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("N", "C", "H", "W", "K", "r", "pads"), SHAPES)
 @pytest.mark.parametrize("order", ["NCHW", "NHWC"])
 def test_gradient(order: str, N: int, C: int, H: int, W: int, K: int, r: int, pads: tuple[int, ...]) -> None:
@@ -220,6 +222,7 @@ def test_it_is_taken_where_its_estimate_is_the_least(
     assert all(str(one.reason).startswith("could, about") for one in offered)
 
 
+@pytest.mark.slow
 def test_a_flag_keeps_it_out() -> None:
     X, weights, b = _arrays(4, 64, 28, 28, 64, 3)
     definition = operator_def("Conv", ["X", "W", "b"], ["Y"], kernel=3)
