@@ -60,6 +60,7 @@ def test_predict_takes_nets_and_predictor_files(run: Run, model: Path, tmp_path:
     assert lines[0].startswith(f"{tmp_path / 'images.npy'}[0]: 2 (100.0%)")
 
 
+@pytest.mark.slow
 def test_predict_reads_arrays_pictures_and_idx(run: Run, model: Path, tmp_path: Path) -> None:
     from PIL import Image
 
@@ -250,6 +251,7 @@ def test_show_an_operator(run: Run) -> None:
 # -- the rest ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_doctor_lists_engines_and_versions(run: Run) -> None:
     result = run("doctor")
     assert result.exit_code == 0
@@ -278,6 +280,7 @@ def test_doctor_lists_caches(run: Run) -> None:
         assert any(line.strip().startswith(one.name) and f"{one.bound:,}" in line.split() for line in lines), one.name
 
 
+@pytest.mark.slow
 def test_flags_of_the_process(run: Run) -> None:
     from tazza.runtime.threads import NUM_THREADS
 
@@ -299,6 +302,7 @@ def test_doctor_says_who_links(run: Run) -> None:
     assert re.search(r"compiled kernels\s+linked by LLVM, and not kept: the flag own_linker is off", found)
 
 
+@pytest.mark.slow
 def test_debug_shows_the_error_itself(run: Run) -> None:
     with pytest.raises(FileError):
         run("--debug", "show", "nowhere.pb")

@@ -53,6 +53,7 @@ def test_tables(run: Run, pair: tuple[Path, Path]) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_for_programs(run: Run, pair: tuple[Path, Path]) -> None:
     found = json.loads(run("compare", *pair, "--json").output)
     assert found["trainings"][0] == {

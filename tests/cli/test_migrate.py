@@ -106,6 +106,7 @@ def test_the_examples_find_all_they_ask_for(run: Run) -> None:
     assert [one["changes"] for one in told["programs"] if one["changes"]] == []
 
 
+@pytest.mark.slow
 def test_files_that_are_no_programs(run: Run, tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("def (:\n")
     (tmp_path / "bytes.py").write_bytes(bytes(range(256)))

@@ -49,6 +49,7 @@ def test_a_family_a_field_and_an_engine(run: Run) -> None:
     assert all("gemm" in each["engines"] for each in found)
 
 
+@pytest.mark.slow
 def test_one_operator_in_full(run: Run) -> None:
     output = run("ops", "LeakyRelu").output
     for part in (

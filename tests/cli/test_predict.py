@@ -202,6 +202,7 @@ def test_a_net_makes_pictures(run: Run, blur: Path, photographs: Path, tmp_path:
     np.testing.assert_allclose(made[:, 1:-1], wanted, atol=1)
 
 
+@pytest.mark.slow
 def test_pictures_are_no_classes_and_classes_no_pictures(
     run: Run, blur: Path, model: Path, photographs: Path, tmp_path: Path
 ) -> None:
@@ -237,6 +238,7 @@ def test_the_nets_of_phones_take_and_give_packed_pictures(run: Run, photographs:
         np.testing.assert_array_equal(np.asarray(image), photograph("green", 25, 50))
 
 
+@pytest.mark.slow
 def test_words_that_changed_places(run: Run, model: Path, photographs: Path) -> None:
     told = run("predict", photographs / "b.jpg", model)
     assert (told.exit_code, "is an image, and the model comes first" in told.stderr) == (1, True)

@@ -202,6 +202,7 @@ def test_what_cannot_be_profiled(run: Run, model: Path, tmp_path: Path) -> None:
     assert constant.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_inputs_are_fed_alike(run: Run, model: Path) -> None:
     """What a profile runs on does not change from one to the next."""
     from tazza.cli.profile import Request, made

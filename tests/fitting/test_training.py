@@ -112,6 +112,7 @@ def test_a_last_layer_stays_where_classes_are_the_same(photos: Path, tmp_path: P
         assert not np.array_equal(training.workspace.fetch("scores_w"), before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("patterns", [("conv*",), ("bn*", "conv_b"), ("*_w",)])
 def test_what_is_frozen_keeps_its_bits(photos: Path, tmp_path: Path, patterns: Sequence[str]) -> None:
     own = convolutional(tmp_path / "own")
@@ -224,6 +225,7 @@ def test_other_types_of_nets_learn_too(photos: Path, tmp_path: Path, name: str) 
     np.testing.assert_allclose(found[1], found[0], rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_rates_grow_until_the_loss_explodes(photos: Path, tmp_path: Path) -> None:
     found = find_rate("mlp", find_source(photos), tmp_path, SMALL)
     ratios = np.diff(np.log(found.rates))

@@ -55,6 +55,7 @@ def products(draw: st.DrawFn) -> tuple[Array, int, DataType, np.random.Generator
     return random_matrix(rng, shape, dtype, draw(st.sampled_from([0.0, 0.1, 0.5, 1.0]))), vectors, dtype, rng
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(products(), st.booleans(), st.booleans())
 def test_products_are_numpys(

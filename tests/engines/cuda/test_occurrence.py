@@ -34,6 +34,7 @@ def test_rows_are_updated_as_often_as_their_index_stands_there(type: str) -> Non
         assert not np.array_equal(expected, before), "something changed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [5, 40, 3000])
 @pytest.mark.parametrize("bits", [32, 64])
 def test_many_indices_find_each_other_by_hashing(count: int, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.skipif(not tiled(64, fc.VECTORS, 32), reason="this proc
 FC = operator_def("FC", ["X", "W", "b"], ["Y"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("N", "K", "M"), [(50, 32, 5), (64, 64, 70), (77, 512, 33), (700, 288, 18), (30, 2080, 34), (290, 1056, 70)]
 )

@@ -117,6 +117,7 @@ def test_register_tiles_without_a_bias(rows: int) -> None:
     assert_close(run(code, tiling, X, *transformed(filters, m), np.full_like(b, np.nan), []), direct(X, filters))
 
 
+@pytest.mark.slow
 def test_epilogue_with_operands() -> None:
     N, C, K, m, r = 2, 3, 7, 2, 3
     X, filters, b = arrays(N, C, K, r)

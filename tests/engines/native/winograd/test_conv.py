@@ -101,6 +101,7 @@ def test_bias_that_is_every_second_number_of_something() -> None:
     _assert_close(Y, run_op("Conv", X, weights, b, engine="reference", kernel=3))
 
 
+@pytest.mark.slow
 def test_epilogue() -> None:
     X, weights, b = _arrays(2, 16, 9, 11, 40, 3)
     S = np.random.default_rng(9).standard_normal((2, 40, 9, 11)).astype(np.float32)
@@ -131,6 +132,7 @@ def test_epilogue_over_an_operand_that_is_overwritten() -> None:
     _assert_close(again.transpose(0, 3, 1, 2), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("m", "r"), FORMS)
 @pytest.mark.parametrize(("rows", "block_rows", "slices", "threads"), [(8, 1, 2, 2), (8, 3, 1, 2), (6, 2, 1, 1)])
 def test_every_cut_gives_the_same_bits(m: int, r: int, rows: int, block_rows: int, slices: int, threads: int) -> None:
@@ -167,6 +169,7 @@ def _transformed(weights: Array, m: int, r: int) -> Tensor:
     return target
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [m for m, r in FORMS if r == 3])
 def test_many_channels(m: int) -> None:
     """The error grows with the square root of their number; see docs/differences.md."""
