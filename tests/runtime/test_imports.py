@@ -32,6 +32,7 @@ print({entry.name: entry.address for entry in imports_of(library._handle)} == fo
 """
 
 
+@pytest.mark.slow
 def test_all_entries_are_changed_or_none() -> None:
     done = subprocess.run([sys.executable, "-c", _CHANGE], capture_output=True, text=True, check=True)
     assert done.stdout.split("\n") == ["True", "False", "True", "True", "True", ""]

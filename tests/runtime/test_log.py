@@ -99,6 +99,7 @@ log.logger.info("handed over")
 """
 
 
+@pytest.mark.slow
 def test_messages_are_seen_once_with_and_without_an_application_handler() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     lines = done.stderr.splitlines()
