@@ -100,6 +100,7 @@ class Runs:
         assert_same(found, {name: wanted[name] for name in kept})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("type", ["simple", "dag", "plan"])
 def test_interrupts_of_a_run(type: str, soak: int) -> None:
     runs = Runs(type)
@@ -116,6 +117,7 @@ def test_interrupts_of_every_kind_of_run(type: str, soak: int) -> None:
         runs.made.net.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seats", [1, 2])
 def test_interrupts_of_a_predictor(seats: int, soak: int) -> None:
     """Every seat is there afterwards; in the second round somebody else keeps them, and this thread waits in line."""

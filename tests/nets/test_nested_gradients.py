@@ -183,6 +183,7 @@ def with_nets() -> set[str]:
     return {type for type, nets in specs.items() if nets and not any(spec.takes(str) for spec in nets)}
 
 
+@pytest.mark.slow
 def test_every_operator_with_nets_is_drawn() -> None:
     """One that is new needs a row of `NESTED`, and a draw in `Drawing`; with a gradient one in `Differentiable` too."""
     assert set(NESTED) == with_nets()

@@ -87,6 +87,7 @@ def test_every_net_type_gives_what_simple_gives(kind: str, shared: bool, soak: i
             raise
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [0, pytest.param(FEW, marks=pytest.mark.slow)])
 def test_simple_gives_what_numpy_gives(first: int, soak: int) -> None:
     for seed in range(first, MANY * soak) if first else range(FEW):

@@ -135,6 +135,7 @@ def recorded_case(recorded: Mapping[str, Any]) -> Case:
 RECORDED_CASES = {recorded["id"]: recorded_case(recorded) for recorded in RECORDED}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("others", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", TYPES)
 def test_recorded_nets_with_gradients(kind: str, others: bool) -> None:
@@ -252,6 +253,7 @@ def test_the_zoo_is_whole() -> None:
     assert sorted(SMALL) == sorted(CLASSIFIERS)
 
 
+@pytest.mark.slow
 # A net by all types in a row: a process that runs a part of the tests makes fewer of what they are compared with.
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("name", [pytest.param(one, marks=() if one == FAST else pytest.mark.slow) for one in SMALL])

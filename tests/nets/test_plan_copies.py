@@ -82,6 +82,7 @@ def test_forgotten_programs_are_compiled_again(monkeypatch: pytest.MonkeyPatch) 
         assert len(_rewrite(net).programs) <= 2
 
 
+@pytest.mark.slow
 def test_what_a_forgotten_program_reads_is_not_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """For narrow images the folded filters are read as they are, for wide ones a packed copy of them."""
     monkeypatch.setattr(plan_rewrite, "PROGRAMS", Cache[Any, Any]("programs of a plan", 1))
@@ -132,6 +133,7 @@ def test_copies_stay_while_an_instance_comes_to_read_them(monkeypatch: pytest.Mo
         gc.enable()
 
 
+@pytest.mark.slow
 def test_clones_that_come_and_go_on_several_threads(soak: int) -> None:
     ws, net = _made()
     net.run()
