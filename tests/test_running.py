@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from _pytest.doctest import DoctestModule
@@ -47,7 +48,8 @@ def test_files_without_examples_are_not_searched(
 ) -> None:
     path = tmp_path / "part.py"
     path.write_text(text)
-    module, doctests = (one.from_parent(request.session, path=path) for one in (pytest.Module, DoctestModule))
+    kinds: list[Any] = [pytest.Module, DoctestModule]  # what makes them is not typed
+    module, doctests = (kind.from_parent(request.session, path=path) for kind in kinds)
     hook = Doctests().pytest_collect_file(path)
     next(hook)
     with pytest.raises(StopIteration) as ended:
