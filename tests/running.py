@@ -7,7 +7,7 @@ import logging
 import sys
 import zlib
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
@@ -64,12 +64,13 @@ class Compiled:
         state = config.stash[rewrite.assertstate_key]
         for path in sorted(path for folder in folders for path in folder.rglob("*.py"))[number::count]:
             kept = rewrite.get_cache_dir(path)
-            if not path.name.startswith("test_"):
-                SourceFileLoader(path.stem, str(path)).get_code(path.stem)
-            elif not (kept / f"{path.stem}{rewrite.PYC_TAIL}").exists() and rewrite.try_makedirs(kept):
-                digest, code = rewrite._rewrite_test(path, config)  # pyright: ignore[reportPrivateUsage] -- no other way
-                target = kept / f"{path.stem}{rewrite.PYC_TAIL}"
-                rewrite._write_pyc(state, code, digest, target)  # pyright: ignore[reportPrivateUsage] -- as above
+            with suppress(SyntaxError, ValueError, OSError):  # who imports it hears of that
+                if not path.name.startswith("test_"):
+                    SourceFileLoader(path.stem, str(path)).get_code(path.stem)
+                elif not (kept / f"{path.stem}{rewrite.PYC_TAIL}").exists() and rewrite.try_makedirs(kept):
+                    digest, code = rewrite._rewrite_test(path, config)  # pyright: ignore[reportPrivateUsage] -- no other
+                    target = kept / f"{path.stem}{rewrite.PYC_TAIL}"
+                    rewrite._write_pyc(state, code, digest, target)  # pyright: ignore[reportPrivateUsage] -- as above
 
 
 @contextmanager
