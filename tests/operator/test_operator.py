@@ -441,7 +441,6 @@ def test_without_a_driver_each_reason_is_told_once_and_what_helps() -> None:
     assert 'device="cpu"' in hint
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler (cc) here")
 def test_a_kernel_in_c_runs_as_an_engine(tmp_path: Path) -> None:
     """The example of examples/native_module, under a schema in Python, called without the GIL through its address."""
