@@ -50,7 +50,7 @@ from tazza.operator.kernel import (
     kernel_key,
     launcher,
 )
-from tazza.operator.letter import FLOAT, INDEX, NUMBERS, PER_CHANNEL, PER_ROW, PER_TENSOR, PLAIN, BlobSpec, blob
+from tazza.operator.letter import FLOAT, HALVES, INDEX, NUMBERS, PER_CHANNEL, PER_ROW, PER_TENSOR, PLAIN, BlobSpec, blob
 from tazza.operator.local import LocalBlobs
 from tazza.operator.observable import Observable, Observer
 from tazza.operator.one_value import one_value
@@ -77,6 +77,7 @@ __all__ = [
     "ANY",
     "ENGINES",
     "FLOAT",
+    "HALVES",
     "INDEX",
     "KERNELS",
     "NUMBERS",

@@ -40,6 +40,11 @@ def check_blob(type: str, spec: BlobSpec) -> None:
             f"{type}: element types of {spec.name} are {dtypes!r}",
             hint="a DataType, a frozenset of these, the letter that has the same, or None for any",
         )
+    if not _are_dtypes(spec.elsewhere) or (spec.elsewhere and spec.taken_on(host=True) is None):
+        raise SchemaError(
+            f"{type}: {spec.name} takes {spec.elsewhere!r} on devices, beside {dtypes!r}",
+            hint="element types beside those that it has by itself: HALVES; what follows a letter follows it there",
+        )
     if spec.dims is not None:
         _check_pattern(type, spec.name, spec.dims)
 

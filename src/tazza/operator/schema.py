@@ -561,14 +561,12 @@ class OpSchema:
 
     def _dtypes(self, op: OpView, declared: BlobSpec, inputs: Sequence[Spec | None]) -> frozenset[DataType] | None:
         dtypes = declared.dtypes
-        if isinstance(dtypes, DataType):
-            return frozenset({dtypes})
         if isinstance(dtypes, str):
             if dtypes not in op.input_letters:
                 return None
             other = inputs[op.input_letters.index(dtypes)]
             return frozenset({other.dtype}) if isinstance(other, TensorSpec) else None
-        return dtypes
+        return declared.taken_on(host=not declared.elsewhere or op.on_host)
 
     def _follow(self, op: OpView, position: int, inputs: Sequence[Spec | None], bindings: Bindings) -> Spec | None:
         letter = op.output_letters[position]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.device.option import place_of
 from tazza.errors import ShapeError, TazzaError
 from tazza.proto import OperatorDef
 from tazza.runtime.invariance import BATCH_INVARIANT
@@ -76,6 +77,11 @@ class OpView:
     def batch_invariant(self) -> bool:
         """Whether its net, or the process, wants each image to have the same bits in any batch."""
         return self.of_invariant_net or BATCH_INVARIANT.value
+
+    @property
+    def on_host(self) -> bool:
+        """Whether the operator runs on the host, as far as its definition says."""
+        return place_of(self.definition.device_option).is_host
 
     def given(self, name: str) -> bool:
         """Whether the OperatorDef itself holds the argument, rather than the schema's default."""

@@ -1,4 +1,4 @@
-"""Cast, FloatToHalf, HalfToFloat: a thread for each element, between all types that kernels load.
+"""Cast, and float32 to 16 bits and back: a thread for each element, between all types that kernels load.
 
 What does not fit is as on the CPU.
 """
@@ -15,14 +15,12 @@ from tazza.device import Context
 from tazza.engines.cuda import KIND
 from tazza.engines.cuda.threads import Threads, each_launch
 from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
-from tazza.ops.quantized.half import FLOAT_TO_HALF, HALF_TO_FLOAT
+from tazza.ops.quantized.half import conversions
 from tazza.ops.shape.cast import CAST
 from tazza.tensor import DataType, TensorSpec
 
 
 @launcher(CAST, engine=KIND, device=KIND, accepts=accepts_rows)
-@launcher(FLOAT_TO_HALF, engine=KIND, device=KIND, accepts=accepts_rows)
-@launcher(HALF_TO_FLOAT, engine=KIND, device=KIND, accepts=accepts_rows)
 def prepare_cast(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
     """Compile the conversion."""
     del op, context
@@ -53,3 +51,7 @@ def _converted(t: Threads, source: Vector, i: str, target: DataType) -> str:
         f"fptosi {wide.type} {value} to {whole.type}"
     )  # undefined where it does not fit, not taken there
     return whole.converted(whole.select(fits, near, whole.constant(int(least))), target)
+
+
+for _schema in conversions.schemas:
+    launcher(_schema, engine=KIND, device=KIND, accepts=accepts_rows)(prepare_cast)
