@@ -5,103 +5,33 @@ The judge is the reference kernel on the host, which is given the same numbers i
 
 from __future__ import annotations
 
-import functools
-import importlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
-from tazza.device import device_option
-from tazza.errors import DTypeError, UnsupportedError
-from tazza.operator import HALVES, SCHEMAS, OpSchema, OpView, Spec, find_schema, gradient_for_op
+from tazza.errors import UnsupportedError
+from tazza.operator import HALVES, OpView, find_schema, gradient_for_op
 from tazza.operator.gradient import GradientRule
-from tazza.proto import DeviceOption, OperatorDef
-from tazza.tensor import CUDAPlace, DataType, TensorSpec
+from tazza.proto import OperatorDef
+from tazza.tensor import DataType, TensorSpec
 from tazza.testing import Case
 from tazza.testing.running import engine_that_ran, run
 from tazza.testing.value import TOLERANCE, Array
-from tests.device.cuda_cases import cases_in, sampled
-from tests.engines.cuda.models import ENGINES, engines_of
+from tests.device.cuda_cases import all_cases, every_case
+from tests.engines.cuda.halves import NARROW, cases_of, inferred, narrow_types, narrowed, placed, widened
+from tests.engines.cuda.models import engines_of
 
-DEVICE = CUDAPlace(0)
-NARROW = sorted(HALVES, key=lambda dtype: dtype.label)
 HALF_STEP = {DataType.FLOAT16: 2.0**-11, DataType.BFLOAT16: 2.0**-8}
 """Relative: as far as the nearest number of a type is from any number."""
 LEAST_STEP = {DataType.FLOAT16: 2.0**-25, DataType.BFLOAT16: 2.0**-134}
 """The same near 0."""
 
 
-SEED, GRADIENT_SLACK, ENOUGH = 5, 4, 2
+GRADIENT_SLACK, ENOUGH = 4, 2
 TWICE = frozenset({"ConvTranspose"})
 """What rounds twice: the library adds a bias to what is rounded already, as Caffe2 let it."""
-
-
-def narrow_letters(schema: OpSchema) -> set[str]:
-    """Return the inputs that may be of 16 bits on a device: those that say so, and what has their type."""
-    found = {spec.name for spec in schema.inputs if spec.elsewhere}
-    return found | {spec.name for spec in schema.inputs if spec.dtypes in found}
-
-
-def free_letters(schema: OpSchema) -> set[str]:
-    """Return the inputs whose type a rule checks, if anybody."""
-    return {spec.name for spec in schema.inputs if spec.dtypes is None}
-
-
-@functools.cache
-def narrow_types() -> list[str]:
-    """Return the operator types that take 16 bits, and have a kernel for CUDA devices."""
-    found = [type for type in SCHEMAS if any(spec.elsewhere for spec in find_schema(type).inputs)]
-    return [type for type in found if set(engines_of(type)) & {*ENGINES}]
-
-
-def cases() -> Iterator[Case]:
-    """Yield the cases of the families of these types."""
-    types = {*narrow_types()}
-    modules = sorted({find_schema(type).module.replace("tazza.ops", "tests.ops") for type in types})
-    for name in modules:
-        package, _, family = name.rpartition(".")
-        for case in cases_in(importlib.import_module(f"{package}.test_{family}")):
-            if case.type in types:
-                yield case
-
-
-def narrowed(op: OpView, inputs: Sequence[Array], dtype: DataType) -> list[Array]:
-    """Return inputs, those that may be so in 16 bits."""
-
-    def of(letters: set[str]) -> list[Array]:
-        pairs = zip(op.input_letters, inputs, strict=True)
-        with np.errstate(over="ignore"):
-            return [x.astype(dtype.numpy) if at in letters and x.dtype == np.float32 else x for at, x in pairs]
-
-    own, there = narrow_letters(op.schema), op.schema.view(placed(op.definition, on_device=True))
-    everything = of(own | free_letters(op.schema))
-    try:
-        inferred(there, everything)
-    except DTypeError:
-        return of(own)
-    return everything
-
-
-def widened(x: Array) -> Array:
-    """Return numbers of 16 bits in float32, all others as they are."""
-    return x.astype(np.float32) if DataType.of(x) in HALVES else x
-
-
-def placed(definition: OperatorDef, *, on_device: bool) -> OperatorDef:
-    """Return an operator on the device, or on the host; what is drawn is the same."""
-    made = OperatorDef()
-    made.CopyFrom(definition)
-    made.device_option.CopyFrom(device_option(DEVICE) if on_device else DeviceOption())
-    made.device_option.random_seed = SEED
-    return made
-
-
-def inferred(op: OpView, inputs: Sequence[Array]) -> Sequence[Spec | None]:
-    """Return what is inferred of the outputs."""
-    specs = [TensorSpec(x.shape, DataType.of(x)) for x in inputs]
-    return op.schema.infer_specs(op, specs, lambda letter: inputs[op.input_letters.index(letter)]).specs
 
 
 def check_there(definition: OperatorDef, inputs: Sequence[Array], engine: str, slack: float) -> list[Array] | None:
@@ -177,11 +107,8 @@ def check_gradient(case: Case, op: OpView, inputs: Sequence[Array], outputs: Seq
     return ran
 
 
-CASES = list(cases())
-
-
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
-@pytest.mark.parametrize("case", sampled(CASES, 5), ids=lambda case: f"{case.type} {case.id}")
+@pytest.mark.parametrize("case", cases_of(all_cases), ids=lambda case: f"{case.type} {case.id}")
 def test_what_is_computed_in_float32_is_rounded_once(case: Case, dtype: DataType) -> None:
     for engine in engines_of(case.type):
         check(case, engine, dtype)
@@ -192,7 +119,7 @@ def test_what_is_computed_in_float32_is_rounded_once(case: Case, dtype: DataType
 def test_every_type_that_says_so_takes_16_bits(dtype: DataType) -> None:
     """Forward or as part of a gradient; a few cases of each will do."""
     ran, tried = set[str](), Counter[str]()
-    for case in CASES:
+    for case in cases_of(every_case):
         if tried[case.type] < ENOUGH:
             found = {type for engine in engines_of(case.type) for type in check(case, engine, dtype)}
             tried[case.type] += bool(found)
