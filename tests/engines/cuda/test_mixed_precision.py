@@ -79,7 +79,7 @@ def accuracy_after(name: str, activations: str, place: Place, type: str, **optio
     """Return the part of right answers that a classifier gives, in float32, with what it has learned."""
     (images, label), classifier = digits(), CLASSIFIERS[name]
     scaling = LossScale(1024.0) if activations == "float16" else None
-    sizes = {"size": 28, "channels": 1, "classes": 10, **options}
+    sizes: dict[str, Any] = {"size": 28, "channels": 1, "classes": 10, **options}
     model = classifier.training(scaling=scaling, activations=activations, **sizes)
     sgd(model, 0.02, momentum=0.9)
     workspace, net = started(model, place, {DATA: images[:BATCH], LABEL: label[:BATCH]}, type)
@@ -94,7 +94,8 @@ def accuracy_after(name: str, activations: str, place: Place, type: str, **optio
         assert workspace.fetch(str(one.blob)).dtype == np.float32
     judge.feed(DATA, images[DIGITS:])
     judge.run_net_once(tested.net.proto)
-    return float(np.mean(judge.fetch("softmax").argmax(1) == label[DIGITS:]))
+    right: NDArray[np.bool_] = judge.fetch("softmax").argmax(1) == label[DIGITS:]
+    return float(right.mean())
 
 
 @pytest.mark.slow
