@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from tazza.device import device_option
 from tazza.errors import DTypeError, NotFoundError
+from tazza.graph.inference import infer_net
+from tazza.graph.transforms.pointwise_cluster import PointwiseCluster
 from tazza.models import Model, layers
 from tazza.models.mixed_precision import in_sixteen_bits
 from tazza.models.zoo import CLASSIFIERS
 from tazza.operator import find_schema
-from tazza.tensor import DataType
+from tazza.tensor import CPUPlace, CUDAPlace, DataType, TensorSpec
 
 
 def texts(model: Model) -> list[str]:
@@ -103,3 +106,27 @@ def test_types_that_follow_hold_on_devices_alone() -> None:
     there = find_schema("Relu").inputs_by_letter["X"]
     assert there.taken_on(host=True) == {DataType.FLOAT}
     assert there.taken_on(host=False) == {DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16}
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["each operator", "the net"])
+def test_types_follow_where_a_net_or_its_operators_say_that_they_are_on_a_device(whole: bool) -> None:
+    model = Model("inferred")
+    scores = layers.relu(model, layers.fc(model, "X", "scores", 3, 2), "positive")
+    in_sixteen_bits(model, scores, "bfloat16")
+    net = model.net.proto
+    for holder in [net] if whole else net.op:
+        holder.device_option.CopyFrom(device_option(CUDAPlace(0)))
+    given = {"X": TensorSpec((5, 3), DataType.FLOAT), "scores_w": TensorSpec((2, 3), DataType.FLOAT)}
+    found = infer_net(net, given | {"scores_b": TensorSpec((2,), DataType.FLOAT)})
+    assert str(found[-1].inputs[0]) == "bfloat16[5, 2]"
+    assert str(found[-1].outputs[0]) == "float32[5, 2]"
+
+
+def test_before_shapes_are_known_a_chain_is_taken_for_float32_on_the_host_alone() -> None:
+    """What two rectifiers become there refuses other types: on a device it would refuse 16 bits."""
+    net = Model("chain").net
+    net.add("Sigmoid", net.add("Relu", "X", "Y"), "Z")
+    net.add_external_output("Z")
+    for place, made in ((CPUPlace(), ["Pointwise"]), (CUDAPlace(0), ["Relu", "Sigmoid"])):
+        net.proto.device_option.CopyFrom(device_option(place))
+        assert [op.type for op in PointwiseCluster().apply(net.proto).net.op] == made

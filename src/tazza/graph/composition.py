@@ -65,7 +65,7 @@ def keeps_shape(node: Node) -> bool:
 def declares_float(node: Node) -> bool:
     """Whether a node that keeps shapes, and so types, takes nothing but float32: what one of its inputs has to be."""
     declared = (node.view.schema.inputs_by_letter[letter] for letter in node.view.input_letters)
-    return any(one.taken_on(host=node.place.is_host) == FLOAT for one in declared)
+    return any(one.taken_on(host=node.view.on_host) == FLOAT for one in declared)
 
 
 def compose(nodes: Sequence[Node], names: Mapping[Value, str]) -> dict[Value, Expression]:
