@@ -56,6 +56,7 @@ class Facts:
         handle: the functions that make a handle, let it queue on a stream, and end it.
         workspace: the function that gives a handle memory to work in, and how many bytes all handles of a stream share.
             What is recorded must not take any by itself, and takes other algorithms with another workspace.
+        mode: the function that says how a handle computes, and the number of that.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Facts:
     remedy: str
     handle: tuple[str, str, str]
     workspace: tuple[str, int] | None = None
+    mode: tuple[str, int] | None = None
 
 
 class VendorLibrary:
@@ -164,6 +166,9 @@ class VendorLibrary:
         self.call(queue.device, make, ctypes.byref(handle))
         assert handle.value is not None, "the library made it"
         self.call(queue.device, let_queue, handle, queue.handle)
+        if self.facts.mode is not None:
+            choose, mode = self.facts.mode
+            self.call(queue.device, choose, handle, mode)
         if self.facts.workspace is not None:
             give, nbytes = self.facts.workspace
             self.call(queue.device, give, handle, queue.workspace(self.facts.name, nbytes).address, nbytes)
