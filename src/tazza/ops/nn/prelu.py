@@ -9,7 +9,6 @@ import numpy as np
 
 from tazza.operator import (
     FLOAT,
-    HALVES,
     Array,
     Cost,
     Effects,
@@ -33,7 +32,7 @@ PRELU = schema(
     "PRelu",
     "Y = X where X > 0, else W * X.",
     inputs=[
-        blob("X", FLOAT, elsewhere=HALVES, doc="(N, C, S...), NHWC: (N, S..., C)"),
+        blob("X", FLOAT, doc="(N, C, S...), NHWC: (N, S..., C)"),
         blob("W", "X", role=Role.PARAMETER, doc="C elements of any shape, or one for all channels"),
     ],
     outputs=[blob("Y", like="X")],
@@ -90,12 +89,7 @@ PRELU_GRADIENT = schema(
 
     Y is not read; it is there as Caffe2 hands it over. After a PRelu in place X is Y, which has the sign of X where W
     is positive only.""",
-    inputs=[
-        blob("Y", FLOAT, "*S", elsewhere=HALVES),
-        blob("dY", "Y", "*S"),
-        blob("X", "Y", "*S"),
-        blob("W", "Y", role=Role.PARAMETER),
-    ],
+    inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "*S"), blob("X", "Y", "*S"), blob("W", "Y", role=Role.PARAMETER)],
     outputs=[blob("dX", like="X"), blob("dW", like="W")],
     args=[ORDER],
     effects=Effects.PURE,
