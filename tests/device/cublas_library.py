@@ -179,7 +179,9 @@ def _in_parts(a: NDArray[Any], b: NDArray[Any], parts: int, dtype: np.dtype[Any]
     """Return a product, the sum of several, of which each is rounded first where it is no product by itself."""
     cuts = [part * a.shape[1] // parts for part in range(parts + 1)]
     products = [a[:, first:last] @ b[first:last] for first, last in itertools.pairwise(cuts)]
-    return products[0] if parts == 1 else sum(one.astype(dtype).astype(a.dtype) for one in products)
+    if parts == 1:
+        return products[0]
+    return np.add.reduce([one.astype(dtype).astype(a.dtype) for one in products])
 
 
 def _rounded(matrix: NDArray[Any], compute: int) -> NDArray[Any]:
