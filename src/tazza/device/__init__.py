@@ -1,23 +1,18 @@
-"""Where work runs: devices, contexts, streams, events, DNN states, device options and random generators."""
+"""Where work runs: devices, contexts, streams, events, device options and random generators."""
 
 from tazza.device.context import CONTEXTS, Context, CPUContext, current_context, new_context
-from tazza.device.dnn_state import DNN_LIBRARIES, DNNLibrary, DNNState, close_dnn_states, dnn_state
 from tazza.device.event import DeviceEvent, Event, EventState
 from tazza.device.generator import Generator
 from tazza.device.guard import DeviceGuard, current_place
 from tazza.device.initializer import Device, DeviceProperties, Devices, device_of, initialize_devices
 from tazza.device.option import device_option, device_scope, merge, place_of, scoped_device
-from tazza.device.stream import STREAMS, CPUStream, Stream, StreamPool, current_stream, stream_pool, streaming
+from tazza.device.stream import STREAMS, Stream, StreamPool, current_stream, stream_pool, streaming
 
 __all__ = [
     "CONTEXTS",
-    "DNN_LIBRARIES",
     "STREAMS",
     "CPUContext",
-    "CPUStream",
     "Context",
-    "DNNLibrary",
-    "DNNState",
     "Device",
     "DeviceEvent",
     "DeviceGuard",
@@ -28,14 +23,12 @@ __all__ = [
     "Generator",
     "Stream",
     "StreamPool",
-    "close_dnn_states",
     "current_context",
     "current_place",
     "current_stream",
     "device_of",
     "device_option",
     "device_scope",
-    "dnn_state",
     "initialize_devices",
     "merge",
     "new_context",
