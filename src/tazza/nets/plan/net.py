@@ -213,7 +213,7 @@ class PlanNet(NetBase, StepHost):
         watchers = self._watchers if self._cloned_from is None else self.watchers
         try:
             if not watchers:
-                self._run_parts(self._current(), frozenset(), None, run)
+                self._run_parts(self._current(), run)
             else:
                 self._run_watched(run, watchers)
         except BaseException:
@@ -225,7 +225,7 @@ class PlanNet(NetBase, StepHost):
     def _run_watched(self, run: Run | None, watchers: Sequence[StepWatcher]) -> None:
         times, start_s = Times(), time.perf_counter()
         try:
-            self._run_parts(self._current(), frozenset(), times, run)
+            self._run_parts(self._current(), run, times)
         finally:
             end_s = time.perf_counter()
             tell(self._running_parts(), times)
@@ -248,7 +248,9 @@ class PlanNet(NetBase, StepHost):
         finally:
             self._given = {}
 
-    def _run_parts(self, rewrite: Rewrite, done: frozenset[int], times: Times | None, run: Run | None = None) -> None:
+    def _run_parts(
+        self, rewrite: Rewrite, run: Run | None = None, times: Times | None = None, done: frozenset[int] = frozenset()
+    ) -> None:
         """Run all parts but those whose operators, by position, are done; `times` takes what each took."""
         assert self._cut is not None, "taken with the rewritten net"
         parts = self._cut.parts
@@ -273,7 +275,7 @@ class PlanNet(NetBase, StepHost):
                 with self._shared.lock:
                     rewrite.recut(part.keys[found.position])
                     self._take_cut(rewrite)
-                self._run_parts(rewrite, done.union(*map(_positions, parts[:number])), times, run)
+                self._run_parts(rewrite, run, times, done.union(*map(_positions, parts[:number])))
                 return
             except TazzaError as error:
                 error.add_context(f"in net {self.name!r}; {LEFT}")
@@ -448,7 +450,7 @@ class PlanNet(NetBase, StepHost):
         """
         took = Times()
         if times:
-            self.run_exclusively(lambda: self._run_parts(self._current(), frozenset(), took))
+            self.run_exclusively(lambda: self._run_parts(self._current(), times=took))
         return explain_net(self._running_parts(), took)
 
     def _running_parts(self) -> Running:

@@ -16,15 +16,13 @@ from tazza.device.recorder import Recorder
 from tazza.errors import TazzaError
 from tazza.nets.plan.program import Step
 from tazza.operator import Call, capturable
+from tazza.operator.native_calls import Part
 from tazza.runtime.flags import flag
 from tazza.runtime.log import logger
 
 GRAPHS = flag("plan_graphs", True, "let planned nets queue their work on a device as recorded graphs", kernels=True)
 LEAST = 2
 """Steps of a section that is worth a graph."""
-
-Part = tuple[tuple[int, ...], Call]
-"""A call and the positions of the steps that it runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +32,7 @@ class Recorded:
     `graphs` are the positions of the steps of each graph; `whole` says whether no section was refused.
     """
 
-    parts: Sequence[Part]
+    parts: Sequence[Part[int]]
     graphs: tuple[tuple[int, ...], ...]
     whole: bool
 
@@ -55,7 +53,7 @@ def sections_of(steps: Sequence[Step]) -> list[tuple[int, ...]]:
 
 
 def record(
-    steps: Sequence[Step], parts: Sequence[Part], context: Context, bind: Callable[[int, Context], Call]
+    steps: Sequence[Step], parts: Sequence[Part[int]], context: Context, bind: Callable[[int, Context], Call]
 ) -> Recorded | None:
     """Record what can be of the parts of an instance on a context; None where there is nothing to record.
 
@@ -67,7 +65,7 @@ def record(
         return None
     made = [(section, call) for section in sections if (call := _recorded(recorder, section, bind)) is not None]
     graphs = {position: graph for graph in made for position in graph[0]}
-    found: list[Part] = []
+    found: list[Part[int]] = []
     for part in parts:  # some steps have several, some none
         graph = graphs.get(part[0][0])
         if graph is None:
