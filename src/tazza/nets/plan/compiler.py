@@ -76,6 +76,27 @@ class Region:
         return place_of(self.ops[0].device_option)
 
 
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """What a region is compiled for.
+
+    Attributes:
+        region: what to compile.
+        specs: spec of each input, with the layout in which it lies.
+        movable: inputs whose stored layout the program may choose.
+        context: where it will run.
+        read: returns the value of an input where inference needs one; the caller makes it part of the signature.
+        batch_invariant: the net wants each image to have the same bits in any batch.
+    """
+
+    region: Region
+    specs: Mapping[str, TensorSpec]
+    movable: frozenset[str]
+    context: Context
+    read: Callable[[str], Array | None]
+    batch_invariant: bool = False
+
+
 class _Restart(Exception):
     """Layouts of stored blobs have to change: compile again."""
 
@@ -84,16 +105,16 @@ class _Restart(Exception):
 class _Inference:
     """What does not change from slice to slice and from pass to pass: views of operators, and what was inferred."""
 
-    batch_invariant: bool
+    asked: Compilation
     views: dict[int, OpView] = field(default_factory=dict[int, OpView])
     inferred: dict[tuple[object, ...], Inferred] = field(default_factory=dict[tuple[object, ...], Inferred])
 
-    def view(self, region: Region, position: int) -> OpView:
+    def view(self, position: int) -> OpView:
         """Return the view of the operator at a position."""
         found = self.views.get(position)
         if found is None:
-            definition = region.ops[position]
-            view = find_schema(definition.type).view(definition, batch_invariant=self.batch_invariant)
+            definition = self.asked.region.ops[position]
+            view = find_schema(definition.type).view(definition, batch_invariant=self.asked.batch_invariant)
             found = self.views[position] = view
         return found
 
@@ -118,10 +139,10 @@ class _State:
     context: Context
     read: Callable[[str], Array | None]
     choose: Chooser
+    inference: _Inference
     stored: dict[str, Layout]
     pinned: set[str]
     written: frozenset[str]
-    inference: _Inference
     current: dict[str, PlanValue] = field(default_factory=dict[str, PlanValue])
     copies: dict[tuple[PlanValue, Layout], PlanValue] = field(default_factory=dict[tuple[PlanValue, Layout], PlanValue])
     steps: list[Step] = field(default_factory=list[Step])
@@ -134,57 +155,32 @@ class _State:
     chosen: dict[tuple[object, ...], Chosen] = field(default_factory=dict[tuple[object, ...], Chosen])
 
 
-def compile_region(
-    region: Region,
-    specs: Mapping[str, TensorSpec],
-    movable: frozenset[str],
-    context: Context,
-    read: Callable[[str], Array | None],
-    choose: Chooser = choose_kernel,
-    batch_invariant: bool = False,
-) -> Program:
-    """Compile a region for inputs of these specs.
-
-    Args:
-        region: what to compile.
-        specs: spec of each input, with the layout in which it lies.
-        movable: inputs whose stored layout the program may choose.
-        context: where it will run.
-        read: returns the value of an input where inference needs one; the caller makes it part of the signature.
-        choose: chooses the kernel of an operator.
-        batch_invariant: the net wants each image to have the same bits in any batch.
+def compile_region(asked: Compilation, choose: Chooser = choose_kernel) -> Program:
+    """Compile a region for inputs of some specs; `choose` chooses the kernel of an operator.
 
     Raises:
         Unplannable: a shape depends on data that is not there before the region runs, or the region leaves a blob
             that it read in another shape.
         TazzaError: an operator does not fit what it reads.
     """
-    here = context.place.is_host  # slices are for the caches of the host's processor
-    slicings = find_slicings(region.ops, specs, region.outputs, read) if here else ()
-    inference = _Inference(batch_invariant)
+    here = asked.context.place.is_host  # slices are for the caches of the host's processor
+    slicings = find_slicings(asked.region.ops, asked.specs, asked.region.outputs, asked.read) if here else ()
+    inference = _Inference(asked)
     while True:
         try:
-            return _compiled(region, specs, movable, context, read, choose, slicings, inference)
+            return _compiled(asked, choose, slicings, inference)
         except Unsliceable as found:
             slicings = tuple(cut for cut in slicings if cut is not found.cut)
 
 
-def _compiled(
-    region: Region,
-    specs: Mapping[str, TensorSpec],
-    movable: frozenset[str],
-    context: Context,
-    read: Callable[[str], Array | None],
-    choose: Chooser,
-    slicings: Sequence[Slicing],
-    inference: _Inference,
-) -> Program:
+def _compiled(asked: Compilation, choose: Chooser, slicings: Sequence[Slicing], inference: _Inference) -> Program:
+    region, specs = asked.region, asked.specs
     written = frozenset(name for op in region.ops for name in op.output)
     stored: dict[str, Layout] = {}
     pinned: set[str] = set()
     changes: Counter[str] = Counter()
     while True:
-        state = _State(region, context, read, choose, stored, pinned, written, inference)
+        state = _State(region, asked.context, asked.read, choose, inference, stored, pinned, written)
         state.wishes = _wishes(region)
         for name in region.inputs:
             spec = replace(specs[name], layout=stored.get(name, specs[name].layout))
@@ -198,7 +194,7 @@ def _compiled(
         settled = {
             name: layout
             for name, layout in _storage(state, specs).items()
-            if name in movable and name not in pinned and stored.get(name, specs[name].layout) != layout
+            if name in asked.movable and name not in pinned and stored.get(name, specs[name].layout) != layout
             if changes[name] < MOST_CHANGES
         }
         if not settled:
@@ -243,7 +239,7 @@ def _located(state: _State, position: int) -> None:
 
 
 def _add(state: _State, position: int, definition: OperatorDef) -> None:
-    op = state.inference.view(state.region, position)
+    op = state.inference.view(position)
     schema = op.schema
     inputs = [state.current[name] for name in definition.input]
     values = _values(state, definition, op.input_letters)

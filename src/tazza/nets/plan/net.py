@@ -23,7 +23,7 @@ from tazza.errors import NotFoundError, TazzaError
 from tazza.nets.base import PLAN, NetBase, net_type
 from tazza.nets.explanation import Explanation, StepWatcher
 from tazza.nets.plan.blobs import PlanBlobs
-from tazza.nets.plan.compiler import Region, Unplannable, input_spec
+from tazza.nets.plan.compiler import Compilation, Region, Unplannable, input_spec
 from tazza.nets.plan.explanation import Running, Times, explain_net, tell, tell_watchers
 from tazza.nets.plan.instance import Instance, SparedError, StepHost
 from tazza.nets.plan.instances import INSTANCES
@@ -400,7 +400,8 @@ class PlanNet(NetBase, StepHost):
 
         # What another program stores in its own way already stays there.
         free = frozenset(name for name in movable if specs[name].layout == ROW_MAJOR)
-        program = compile_fastest(region, specs, free, new_context(region.place), read, self.batch_invariant)
+        place = new_context(region.place)
+        program = compile_fastest(Compilation(region, specs, free, place, read, self.batch_invariant))
         program.values_read = reads
         give_back()  # what loading and compiling left, before the arena is allocated
         return program
