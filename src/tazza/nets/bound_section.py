@@ -12,10 +12,9 @@ from itertools import takewhile
 from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.operator import Call, CallChain, Operator
-from tazza.operator.binding import Binding
 from tazza.operator.native_calls import NativeCalls, Part, grouped, in_pieces, threads_of
 from tazza.operator.reorder import Refresh
-from tazza.operator.watch import Watch, Watched
+from tazza.operator.watch import Watch, Watched, watch_together
 from tazza.tensor import Storage
 
 ROWS = 8
@@ -96,26 +95,12 @@ def cut(context: Context, steps: Sequence[BoundOperator]) -> list[BoundSection |
             end()
             found.append(step)
             continue
-        if _disagree(binding, watched):
+        if not watch_together(watched, binding.watch):
             end()
+            watch_together(watched, binding.watch)
         together.append(step)
-        for one in binding.watch:
-            known = watched.get(id(one[0]))
-            if known is None or known[2] is None:
-                watched[id(one[0])] = one
     end()
     return found
-
-
-def _disagree(binding: Binding, watched: Mapping[int, Watched]) -> bool:
-    """Whether a binding rests on another state of a blob than those before it, which get it into another shape."""
-    for one in binding.watch:
-        known = watched.get(id(one[0]))
-        if known is None or known[2] is None or one[2] is None:
-            continue
-        if known[1] is not one[1] or known[2] is not one[2] or known[3] is not one[3] or known[4] != one[4]:
-            return True
-    return False
 
 
 def _section(context: Context, steps: Sequence[BoundOperator], watched: Mapping[int, Watched]) -> BoundSection:

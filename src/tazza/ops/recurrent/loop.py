@@ -13,7 +13,7 @@ from tazza.errors import TazzaError
 from tazza.operator import Operator
 from tazza.operator.native_calls import BoundCalls, Part, in_pieces, run_parts
 from tazza.operator.reorder import Refresh
-from tazza.operator.watch import Watch, Watched, watched
+from tazza.operator.watch import Watch, Watched, watch_together, watched
 from tazza.tensor import Blob, Storage
 
 ROWS = 64
@@ -34,10 +34,8 @@ class Loop:
     def of(cls, each: Sequence[BoundCalls], outside: Sequence[Blob]) -> Loop | None:
         """Join steps in their order; None where two of them rest on different states of a blob."""
         known: dict[int, Watched] = {id(blob): watched(blob) for blob in outside}
-        for one in (one for bound in each for one in bound.watch):
-            before = known.setdefault(id(one[0]), one)
-            if before[1] is not one[1] or (before[2] is not None and one[2] is not None and before[2:] != one[2:]):
-                return None
+        if not all(watch_together(known, bound.watch) for bound in each):
+            return None
         refreshes = {id(refresh): (operator, refresh) for bound in each for operator, refresh in bound.refreshes}
         calls = [pair for bound in each for pair in bound.calls]
         return cls(
