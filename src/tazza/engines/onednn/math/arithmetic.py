@@ -91,10 +91,7 @@ def _reads(specs: dict[str, TensorSpec], layout: Layout) -> dict[str, Layout]:
 
 
 def _describe(type: str, descriptors: tuple[Descriptor, ...], attributes: Attributes) -> PrimitiveDescriptor:
-    found = describe("binary", ALGORITHMS[type], *descriptors, attributes=attributes)
-    if found.is_slow:
-        raise Unimplemented(f"oneDNN has only its reference code ({found.implementation})")
-    return found
+    return describe("binary", ALGORITHMS[type], *descriptors, attributes=attributes).unless_slow
 
 
 def _layouts(op: OpView, specs: dict[str, TensorSpec], *, in_place: bool) -> list[Layout]:

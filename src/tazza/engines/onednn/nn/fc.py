@@ -14,16 +14,16 @@ from dataclasses import replace
 
 from tazza.data_class import dataclass
 from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow, lies_here
-from tazza.engines.onednn.epilogue import overwritten_operand, post_ops, translate_epilogue
+from tazza.engines.onednn.epilogue import Epilogue
 from tazza.engines.onednn.estimate import product_gradient_ns, product_ns
-from tazza.engines.onednn.launch import Constant, Operand, PrimitiveLaunch, SequenceLaunch
+from tazza.engines.onednn.launch import Constant, PrimitiveLaunch, SequenceLaunch, by_letter
 from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.narrow import narrowed
 from tazza.engines.onednn.prepare import Answer, onednn, wished
-from tazza.engines.onednn.primitive import Attributes, PostOp, PrimitiveDescriptor, describe
+from tazza.engines.onednn.primitive import Attributes, PrimitiveDescriptor, describe
 from tazza.operator import LaidOut, OpView
 from tazza.ops.nn.fc import FC, FC_GRADIENT, fcs
-from tazza.ops.nn.fused import FUSED_FC, epilogue_of
+from tazza.ops.nn.fused import FUSED_FC
 from tazza.ops.shape.axis import axes_from
 from tazza.runtime.fpmath import FPMATH
 from tazza.tensor import ROW_MAJOR, DataType, Layout, Opaque, TensorSpec, channels_last
@@ -95,67 +95,35 @@ def _is_image(X: TensorSpec) -> bool:
     return X.layout != ROW_MAJOR and X.layout == channels_last(X.shape)
 
 
-def _forward(view: Product, specs: dict[str, TensorSpec], follow: tuple[PostOp, ...] = ()) -> PrimitiveDescriptor:
-    X, b, Y = (specs[letter] for letter in ("X", "b", "Y"))
-    return describe(
-        "inner_product_forward",
-        "forward_inference",
-        view.source(X),
-        view.any_weights(view.source(X).dtype),
-        Descriptor.of((view.M,), b.dtype),
-        view.target(Y),
-        attributes=Attributes(follow, FPMATH.value),
+def _answer(view: Product, operation: str, specs: dict[str, TensorSpec], follow: Epilogue) -> LaidOut:
+    """Return Y by a layer, or by a product of matrices, which has a row of biases and W as its transpose."""
+    W, b, source, target = specs["W"], specs["b"], view.source(specs["X"]), view.target(specs["Y"])
+    layer = operation == "inner_product_forward"
+    filters = Descriptor.any((view.M, *view.inner) if layer else (*view.inner, view.M), source.dtype)
+    found = describe(
+        operation,
+        *(("forward_inference",) if layer else ()),
+        *(source, filters, Descriptor.of((view.M,) if layer else (1, view.M), b.dtype), target),
+        attributes=Attributes(follow.post_ops(target), FPMATH.value),
         flops=view.flops,
     )
+    layouts = dict.fromkeys(("b", "Y", "S") if follow.operands else ("b", "Y"), ROW_MAJOR)
+    layouts |= {"X": view.layout, "W": found.argument("weights").layout(W.shape, dtype=W.dtype)}
+    return LaidOut(follow.launch(found, by_letter(specs, "src", "weights", "bias", "dst")), layouts)
 
 
-ARGUMENTS: dict[str | int, Operand] = {"src": "X", "weights": "W", "bias": "b", "dst": "Y"}
-
-
-def _layouts(view: Product, found: PrimitiveDescriptor, W: TensorSpec) -> dict[str, Layout]:
-    return {
-        "X": view.layout,
-        "W": found.argument("weights").layout(W.shape, dtype=W.dtype),
-        "b": ROW_MAJOR,
-        "Y": ROW_MAJOR,
-    }
-
-
-@onednn(FC, empty="zero", accepts=accepts_narrow, estimate_ns=product_ns)
+@onednn(FC, FUSED_FC, empty="zero", accepts=accepts_narrow, estimate_ns=product_ns)
 def fc(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
-    """Y = X W^T + b."""
+    """Y = epilogue(X W^T + b, S ...), without an epilogue the layer itself."""
     view = Product.of(op, specs["X"], specs["W"]).narrowed(specs["X"])
-    found = _forward(view, specs)
-    return LaidOut(PrimitiveLaunch(found, ARGUMENTS), _layouts(view, found, specs["W"]))
+    return _answer(view, "inner_product_forward", specs, Epilogue.of(op))
 
 
 @onednn(fcs["FCTransposed"], accepts=accepts_narrow, estimate_ns=product_ns)
 def fc_transposed(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = X W + b."""
-    X, W, b, Y = (specs[letter] for letter in ("X", "W", "b", "Y"))
-    view = Product(X.size // (W.size // b.size), b.size, (W.size // b.size,), ROW_MAJOR).narrowed(X)
-    found = describe(
-        "matmul",
-        view.source(X),
-        Descriptor.any((*view.inner, view.M), view.source(X).dtype),
-        Descriptor.of((1, view.M), b.dtype),
-        view.target(Y),
-        attributes=Attributes((), FPMATH.value),
-        flops=view.flops,
-    )
-    return LaidOut(PrimitiveLaunch(found, ARGUMENTS), _layouts(view, found, W))
-
-
-@onednn(FUSED_FC, empty="zero", accepts=accepts_narrow, estimate_ns=product_ns)
-def fused_fc(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
-    """Y = epilogue(X W^T + b, S ...)."""
-    view = Product.of(op, specs["X"], specs["W"]).narrowed(specs["X"])
-    steps = translate_epilogue(epilogue_of(op))
-    overwritten = overwritten_operand(tuple(op.definition.input), op.definition.output[0], op.operands)
-    follow, operands = post_ops(steps, view.target(specs["Y"]), overwritten)
-    found = _forward(view, specs, follow)
-    layouts = _layouts(view, found, specs["W"]) | ({"S": ROW_MAJOR} if op.operands else {})
-    return LaidOut(PrimitiveLaunch(found, ARGUMENTS | operands), layouts)
+    X, K, M = specs["X"], specs["W"].size // specs["b"].size, specs["b"].size
+    return _answer(Product(X.size // K, M, (K,), ROW_MAJOR).narrowed(X), "matmul", specs, Epilogue.of(op))
 
 
 @onednn(FC_GRADIENT, empty="zero", estimate_ns=product_gradient_ns)

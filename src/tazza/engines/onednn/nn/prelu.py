@@ -9,9 +9,8 @@ from __future__ import annotations
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.image import Order
 from tazza.engines.onednn.launch import Constant, Operand, Part, PrimitiveLaunch, SequenceLaunch
-from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.prepare import Answer, onednn
-from tazza.engines.onednn.primitive import Attributes, PrimitiveDescriptor, describe
+from tazza.engines.onednn.primitive import Attributes, describe
 from tazza.operator import LaidOut, OpView
 from tazza.ops.nn.prelu import PRELU, PRELU_GRADIENT
 from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
@@ -45,12 +44,6 @@ def _spread(slopes: Descriptor) -> PrimitiveLaunch:
     return PrimitiveLaunch(found, {"src_0": Constant(0.0), "src_1": "W", "dst": SPREAD})
 
 
-def _fast(found: PrimitiveDescriptor) -> PrimitiveDescriptor:
-    if found.is_slow:
-        raise Unimplemented(f"oneDNN has only its reference code ({found.implementation})")
-    return found
-
-
 @onednn(PRELU, empty="zero", batch_invariant=True)
 def prelu(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = X where X > 0, else W * X."""
@@ -58,7 +51,7 @@ def prelu(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     layout = _layout(op, X)
     image = Order.of(op, X).see(X, layout)
     slopes = _slopes(image)
-    found = _fast(describe("prelu_forward", "forward_inference", image, slopes, image))
+    found = describe("prelu_forward", "forward_inference", image, slopes, image).unless_slow
     single = slopes.dims[1] != W.size
     launch = PrimitiveLaunch(found, {"src": "X", "weights": SPREAD if single else "W", "dst": "Y"})
     steps = (_spread(slopes), launch) if single else (launch,)
@@ -73,7 +66,7 @@ def prelu_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     image = Order.of(op, X).see(X, layout)
     slopes = _slopes(image)
     forward = describe("prelu_forward", "forward_training", image, slopes, image)
-    found = _fast(describe("prelu_backward", image, slopes, image, slopes, image, forward))
+    found = describe("prelu_backward", image, slopes, image, slopes, image, forward).unless_slow
     arguments: dict[str | int, Operand] = {"src": "X", "weights": "W", "diff_dst": "dY", "diff_src": "dX"}
     steps = (PrimitiveLaunch(found, {**arguments, "diff_weights": "dW"}),)
     if slopes.dims[1] != W.size:

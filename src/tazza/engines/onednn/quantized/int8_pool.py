@@ -9,7 +9,6 @@ from __future__ import annotations
 from tazza.engines.onednn.descriptor import accepts_dense
 from tazza.engines.onednn.image import Order
 from tazza.engines.onednn.launch import PrimitiveLaunch
-from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.nn.pool import pool_numbers
 from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import Attributes, Eltwise, PostOp, describe
@@ -42,11 +41,8 @@ def int8_pool(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
         return refused
     algorithm = "pooling_avg_include_padding" if averages(op) else "pooling_max"
     attributes = Attributes(_post_ops(op, specs))
-    order = Order.of(op, X)
-    source, target = order.see(X), order.see(Y)
-    found = describe("pooling_forward", "forward_inference", algorithm, source, target, *numbers, attributes=attributes)
-    if found.is_slow:
-        raise Unimplemented(f"oneDNN has only its reference code ({found.implementation})")
+    given = "forward_inference", algorithm, *(Order.of(op, X).see(one) for one in (X, Y)), *numbers
+    found = describe("pooling_forward", *given, attributes=attributes).unless_slow
     return LaidOut(PrimitiveLaunch(found, {"src": "X", "dst": "Y"}), {"X": ROW_MAJOR, "Y": ROW_MAJOR})
 
 

@@ -45,6 +45,11 @@ class Scaling:
             self.zero_points.append(name)
             self.arguments[zero_point_argument(name)] = Numbers((value,), DataType.INT32)
 
+    def meaning(self, name: str, meaning: PerTensor) -> None:
+        """Give an argument the scale and the zero point of a blob."""
+        self.scale(name, meaning.scale)
+        self.zero_point(name, meaning.zero_point)
+
     @property
     def attributes(self) -> Attributes:
         """The attributes."""
@@ -54,6 +59,32 @@ class Scaling:
 def meaning_of(spec: TensorSpec) -> PerTensor:
     """Return the one scale and zero point of a blob."""
     return cast("PerTensor", spec.quantization)
+
+
+NUMBERS = PerTensor(1.0, 0)
+"""What numbers mean that stand for themselves."""
+
+
+def reordered(
+    source: Descriptor,
+    target: Descriptor,
+    *,
+    src: PerTensor = NUMBERS,
+    dst: PerTensor = NUMBERS,
+    read: Operand = "X",
+    write: Operand = "Y",
+) -> PrimitiveLaunch:
+    """Return what copies `source` to `target`, from integers of the meaning `src` to those of `dst`.
+
+    Raises:
+        Unimplemented: oneDNN has no code for it, or only its reference code, which is slower than NumPy.
+    """
+    scaling = Scaling()
+    if src != dst:
+        scaling.meaning("src", src)
+        scaling.meaning("dst", dst)
+    found = describe("reorder", source, target, attributes=scaling.attributes).unless_slow
+    return PrimitiveLaunch(found, {"src": read, "dst": write, **scaling.arguments})
 
 
 def requantizing(before: PerTensor, after: PerTensor) -> tuple[PostOp, ...]:
