@@ -101,6 +101,22 @@ class Threads:
         """Return what `icmp` says of two int64."""
         return self.lines.let(f"icmp {predicate} i64 {a}, {b}")
 
+    def least(self, a: str, b: str | int) -> str:
+        """Return the smaller of two int64."""
+        return self._extreme("smin", a, b)
+
+    def most(self, a: str, b: str | int) -> str:
+        """Return the larger of two int64."""
+        return self._extreme("smax", a, b)
+
+    def _extreme(self, name: str, a: str, b: str | int) -> str:
+        self.lines.declare(f"i64 @llvm.{name}.i64(i64, i64)")
+        return self.lines.let(f"call i64 @llvm.{name}.i64(i64 {a}, i64 {b})")
+
+    def select(self, condition: str, yes: str, no: str | int, kind: str = "i64") -> str:
+        """Return one of two values of a type."""
+        return self.lines.let(f"select i1 {condition}, {kind} {yes}, {kind} {no}")
+
     def carry(self, begin: str, end: str, starts: Sequence[str], body: Turn) -> list[str]:
         """Return what `values = body(i, values)` makes of int64 for i from begin to end."""
         return carry_loop(Whole(self.lines), begin, end, starts, body)

@@ -49,8 +49,8 @@ class Numbers:
 
 Operand: TypeAlias = "str | tuple[str, int] | Part | Constant | Numbers"
 
-LETTERS = {"src": "X", "weights": "W", "bias": "b", "dst": "Y"}
-LETTERS |= {f"diff_{name}": f"d{letter}" for name, letter in LETTERS.items()}
+_FORWARD = {"src": "X", "weights": "W", "bias": "b", "dst": "Y"}
+LETTERS = _FORWARD | {f"diff_{name}": f"d{letter}" for name, letter in _FORWARD.items()}
 """Argument -> the letter that operators with filters give it."""
 
 

@@ -10,20 +10,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import cast
 
-from tazza.codegen.block import Scratch, Slot, Word, accepts_rows
+from tazza.codegen.block import Scratch, Slot, Word
 from tazza.codegen.loop import carry_loop, count_loop
 from tazza.codegen.rows import when
 from tazza.codegen.vector import Emission
 from tazza.data_class import dataclass
-from tazza.device import Context
-from tazza.engines.cuda import KIND
 from tazza.engines.cuda.launch import fetched
 from tazza.engines.cuda.occurrence import Occurrences
 from tazza.engines.cuda.sparse.division import starts_bytes, starts_launch
 from tazza.engines.cuda.threads import Threads, Write, each_launch
-from tazza.operator import Expression, Launch, LaunchChain, Operands, OpView, SizedLaunch, Spec, launcher
+from tazza.engines.cuda.translated import Specs, translated
+from tazza.operator import Expression, Launch, LaunchChain, Operands, OpView, SizedLaunch
 from tazza.operator.kernel import Sizes
 from tazza.ops.sparse.reducer import Reducer
 from tazza.ops.sparse.segment import BY_IDS
@@ -111,8 +109,7 @@ def _reduction(s: Segments, reducer: Reducer) -> Write:
             top = _written(t, "where(isfinite(y), y, 0)", {"y": joined(-math.inf, "max(y, x)", top)})
         result = _written(t, reducer.finish, {"y": joined(reducer.start, reducer.join, top), "n": n, "top": top})
         empty = t.compare("eq", begin, end)
-        kept = t.lines.let(f"select i1 {empty}, {v.type} {v.constant(0.0)}, {v.type} {result}")
-        t.store("Y", k, kept)
+        t.store("Y", k, t.select(empty, v.constant(0.0), result, v.type))
 
     return write
 
@@ -175,10 +172,6 @@ def _written(t: Threads, text: str, values: Mapping[str, str]) -> str:
 # -- launches ----------------------------------------------------------------------------------------------------------
 
 
-def _specs(op: OpView, inputs: Sequence[Spec]) -> dict[str, TensorSpec]:
-    return dict(zip(op.input_letters, cast("Sequence[TensorSpec]", inputs), strict=True))
-
-
 def _bits(INDICES: TensorSpec | None) -> int:
     return 0 if INDICES is None else 8 * INDICES.dtype.itemsize
 
@@ -187,8 +180,8 @@ def _letters(*names: str) -> dict[str, str]:
     return {name: name for name in names}
 
 
-def _forward(row: Forward, op: OpView, inputs: Sequence[Spec]) -> Launch:
-    specs, division = _specs(op, inputs), row.kind.division
+def _forward(row: Forward, op: OpView, specs: Specs) -> Launch:
+    division = row.kind.division
     DATA, INDICES, by = specs["DATA"], specs.get("INDICES"), specs[division.letter]
     width, rows = math.prod(DATA.shape[1:]), DATA.shape[0] if INDICES is None else INDICES.size
     read = dict(sorted(_letters("Y", *({"DATA", "SCALARS", "INDICES"} & specs.keys())).items()))
@@ -287,9 +280,8 @@ def _from_ids(row: Backward, s: Segments, there: Collection[str]) -> Launch:
     )
 
 
-def _backward(row: Backward, op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
-    specs, reducer = _specs(op, inputs), row.reducer
-    dY, dX = specs["dY"], cast("TensorSpec", outputs[0])
+def _backward(row: Backward, op: OpView, specs: Specs) -> Launch:
+    reducer, dY, dX = row.reducer, specs["dY"], specs[op.output_letters[0]]
     M, rows, table = dY.shape[0], dX.shape[0], specs["DATA"].shape[0] if row.gathered else 0
     s = Segments(M, math.prod(dY.shape[1:]), rows, table, _bits(specs["INDICES"]) if row.gathered else 0)
     there = {letter for letter in op.input_letters if letter not in row.shapes} - {row.division.letter}
@@ -305,17 +297,15 @@ def _backward(row: Backward, op: OpView, inputs: Sequence[Spec], outputs: Sequen
 
 
 def _register_forward(type: str, row: Forward) -> None:
-    @launcher(segment_reductions[type], engine=KIND, device=KIND, accepts=accepts_rows)
-    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
-        del context, outputs
-        return _forward(row, op, inputs)
+    @translated(segment_reductions[type])
+    def reduction(op: OpView, specs: Specs) -> Launch:
+        return _forward(row, op, specs)
 
 
 def _register_backward(type: str, row: Backward) -> None:
-    @launcher(segment_gradients[type], engine=KIND, device=KIND, accepts=accepts_rows)
-    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
-        del context
-        return _backward(row, op, inputs, outputs)
+    @translated(segment_gradients[type])
+    def gradient(op: OpView, specs: Specs) -> Launch:
+        return _backward(row, op, specs)
 
 
 for _type, _reduction_row in segment_reductions.rows.items():

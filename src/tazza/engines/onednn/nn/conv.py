@@ -259,7 +259,7 @@ def requests_of(shape: Geometry, op: OpView, specs: dict[str, TensorSpec]) -> Re
         return LaidOut(follow.launch(found, arguments), layouts(found))
 
     def detour(found: PrimitiveDescriptor) -> LaidOut:
-        main = follow.elsewhere.launch(found, {**arguments, "dst": RESULT})
+        main = PrimitiveLaunch(found, {**arguments, "dst": RESULT, **follow.elsewhere.arguments})
         back = describe("reorder", found.argument("dst"), shape.order.see(specs["Y"]), attributes=Attributes())
         copied = PrimitiveLaunch(back, {"src": RESULT, "dst": "Y"})
         return LaidOut(SequenceLaunch((main, copied)), layouts(found) | {"Y": specs["Y"].layout})
