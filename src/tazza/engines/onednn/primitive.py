@@ -21,7 +21,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cached_property
 from typing import Any, TypeAlias, cast
@@ -236,8 +236,8 @@ class PrimitiveDescriptor:
     def implementation(self) -> str:
         """The name that oneDNN gives the code it chose, such as `brgconv:avx512_core`."""
         found = ffi.new("char **")
-        status = lib.dnnl_primitive_desc_query(self.handle, constant("dnnl_query_impl_info_str"), 0, found)
-        check(status, "query of impl_info_str")
+        query = constant("dnnl_query_impl_info_str")
+        check(lib.dnnl_primitive_desc_query(self.handle, query, 0, found), "query of impl_info_str")
         return ffi.string(found[0]).decode()
 
     @property
@@ -298,13 +298,9 @@ class PrimitiveDescriptor:
     def alternatives(self) -> Iterator[PrimitiveDescriptor]:
         """Yield this and every further implementation that oneDNN has for the same request."""
         operation, arguments, attributes, threads, first, steady = self.key
-        skip = first
-        while True:
-            try:
+        with suppress(LookupError):
+            for skip in itertools.count(first):
                 yield _cached((operation, arguments, attributes, threads, skip, steady))
-            except LookupError:
-                return
-            skip += 1
 
 
 @remembered("arguments of oneDNN", entries=1024)

@@ -12,6 +12,7 @@ epsilon); that, and the running pair, are small launches on vectors of C element
 from __future__ import annotations
 
 from tazza.engines.onednn.descriptor import Descriptor
+from tazza.engines.onednn.estimate import passes
 from tazza.engines.onednn.image import Order
 from tazza.engines.onednn.launch import Constant, Operand, Part, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.library import constant
@@ -19,17 +20,9 @@ from tazza.engines.onednn.prepare import Answer, onednn, wished
 from tazza.engines.onednn.primitive import Attributes, Eltwise, PrimitiveDescriptor, describe
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.nn.batch_norm import SPATIAL_BN, SPATIAL_BN_GRADIENT
-from tazza.runtime.machine import machine
 from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
 
 VARIANCE = Part("variance")
-PASSES = {SPATIAL_BN.type: 4, SPATIAL_BN_GRADIENT.type: 6}
-"""How often training goes over X: twice for its statistics, and once to read and to write."""
-
-
-def batch_norm_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
-    """Return how long all passes over X take."""
-    return PASSES[op.type] * specs["X"].nbytes / machine().memory_bytes_per_ns
 
 
 def _flags(*names: str) -> int:
@@ -64,7 +57,8 @@ def _count(x: Descriptor) -> int:
     return product
 
 
-@onednn(SPATIAL_BN, estimate_ns=batch_norm_ns)
+# Training goes over X twice for its statistics, and once to read and to write.
+@onednn(SPATIAL_BN, estimate_ns=passes(4, "X"))
 def spatial_bn(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y, and in training the running and the saved pair."""
     X = specs["X"]
@@ -108,7 +102,7 @@ def _blend(
     return PrimitiveLaunch(found, {number: first, number + 1: second, "dst": target})
 
 
-@onednn(SPATIAL_BN_GRADIENT, empty="zero", estimate_ns=batch_norm_ns)
+@onednn(SPATIAL_BN_GRADIENT, empty="zero", estimate_ns=passes(6, "X"))
 def spatial_bn_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Compute dX, dscale and dbias from X, dY and the pair that the forward operator took."""
     X = specs["X"]

@@ -9,7 +9,8 @@ W has the layout that oneDNN likes best. The gradient reads it as it lies, and w
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 from tazza.data_class import dataclass
@@ -157,13 +158,10 @@ def _tall_weights(view: Product, specs: dict[str, TensorSpec]) -> list[Primitive
     inner = Descriptor.of(X.shape, X.dtype).reshape((view.N, math.prod(view.inner)))
     slopes = Descriptor.of((view.M, math.prod(view.inner)), dW.dtype)
     ones, sums = (Descriptor.of((1, count), db.dtype) for count in (view.N, view.M))
-    attributes = Attributes((), FPMATH.value)
     try:
-        found = describe("matmul", rows.permute((1, 0)), inner, None, slopes, attributes=attributes, flops=view.flops)
-        total = describe("matmul", ones, rows, None, sums, attributes=Attributes())
+        found = describe("matmul", rows.permute((1, 0)), inner, None, slopes, flops=view.flops).unless_slow
+        total = describe("matmul", ones, rows, None, sums, attributes=Attributes()).unless_slow
     except Unimplemented:
-        return []
-    if found.is_slow or total.is_slow:
         return []
     return [
         PrimitiveLaunch(found, {"src": "dY", "weights": "X", "dst": "dW"}),
@@ -172,36 +170,23 @@ def _tall_weights(view: Product, specs: dict[str, TensorSpec]) -> list[Primitive
 
 
 def _describe_weights(view: Product, specs: dict[str, TensorSpec]) -> PrimitiveDescriptor:
-    X, dY, dW, db = (specs[letter] for letter in ("X", "dY", "dW", "db"))
-    plain = TensorSpec(dW.shape, dW.dtype)
-    wishes = [*(view.weights(dW) if wished(dW) else ()), *view.weights(plain), view.any_weights(dW.dtype)]
-
-    def ask(weights: Descriptor) -> PrimitiveDescriptor:
-        bias = Descriptor.of((view.M,), db.dtype)
-        arguments = view.source(X), weights, bias, view.target(dY), None
-        return describe("inner_product_backward_weights", *arguments, flops=view.flops)
-
-    return _first(ask, wishes)
+    dW, bias = specs["dW"], Descriptor.of((view.M,), specs["db"].dtype)
+    wishes = [*(view.weights(dW) if wished(dW) else ()), *view.weights(TensorSpec(dW.shape, dW.dtype))]
+    given = view.source(specs["X"]), bias, view.target(specs["dY"]), None
+    return _first(view, "weights", [*wishes, view.any_weights(dW.dtype)], *given)
 
 
 def _describe_data(view: Product, specs: dict[str, TensorSpec]) -> PrimitiveDescriptor:
-    W, dY, dX = specs["W"], specs["dY"], specs["dX"]
-
-    def ask(weights: Descriptor) -> PrimitiveDescriptor:
-        arguments = view.source(dX), weights, view.target(dY), None
-        return describe("inner_product_backward_data", *arguments, flops=view.flops)
-
-    return _first(ask, [*view.weights(W), view.any_weights(W.dtype)])
+    W = specs["W"]
+    given = view.source(specs["dX"]), view.target(specs["dY"]), None
+    return _first(view, "data", [*view.weights(W), view.any_weights(W.dtype)], *given)
 
 
-def _first(ask: Callable[[Descriptor], PrimitiveDescriptor], wishes: list[Descriptor]) -> PrimitiveDescriptor:
+def _first(
+    view: Product, of: str, wishes: list[Descriptor], source: Descriptor, *given: Descriptor | None
+) -> PrimitiveDescriptor:
     """Return what the first layout of weights gets that has code; for row-major ones the matrix product is as fast."""
-    *others, last = wishes
-    for one in others:
-        try:
-            found = ask(one)
-        except Unimplemented:
-            continue
-        if not found.is_slow:
-            return found
-    return ask(last)
+    for one in wishes[:-1]:
+        with suppress(Unimplemented):
+            return describe(f"inner_product_backward_{of}", source, one, *given, flops=view.flops).unless_slow
+    return describe(f"inner_product_backward_{of}", source, wishes[-1], *given, flops=view.flops)

@@ -7,6 +7,7 @@ where 0 is the zero point.
 from __future__ import annotations
 
 from tazza.engines.onednn.descriptor import accepts_dense
+from tazza.engines.onednn.estimate import passes
 from tazza.engines.onednn.image import Order
 from tazza.engines.onednn.launch import PrimitiveLaunch
 from tazza.engines.onednn.nn.pool import pool_numbers
@@ -16,20 +17,13 @@ from tazza.engines.onednn.quantized.scaled import meaning_of, requantizing
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.nn.pool import clipped_pool_window, pool_window
 from tazza.ops.quantized.int8_pool import averages, int8_pool_relus, int8_pools, rectifies
-from tazza.runtime.machine import machine
 from tazza.tensor import ROW_MAJOR, TensorSpec
 
-PASSES = 3.0
-"""Plain passes over its blobs that a pooling takes as long as, where these lie in the caches."""
+PASSES = passes(3.0)
+"""What a pooling takes as long as, where its blobs lie in the caches."""
 
 
-def pool_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
-    """Return about how long it takes."""
-    del op
-    return PASSES * sum(one.nbytes for one in specs.values()) / machine().memory_bytes_per_ns
-
-
-@onednn(*int8_pools.schemas, *int8_pool_relus.schemas, accepts=accepts_dense, estimate_ns=pool_ns)
+@onednn(*int8_pools.schemas, *int8_pool_relus.schemas, accepts=accepts_dense, estimate_ns=PASSES)
 def int8_pool(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y from X, channels last."""
     X, Y = (TensorSpec(specs[letter].shape, specs[letter].dtype) for letter in "XY")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tazza.engines.onednn.descriptor import Descriptor, accepts_dense
+from tazza.engines.onednn.estimate import passes_ns
 from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.quantized.scaled import meaning_of, reordered
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.quantized.int8_quantize import INT8_DEQUANTIZE, INT8_QUANTIZE
-from tazza.runtime.machine import machine
 from tazza.tensor import ROW_MAJOR, PerTensor, TensorSpec
 
 PASSES = 2.0
@@ -17,9 +17,7 @@ PASSES = 2.0
 def rows_ns(op: OpView, specs: dict[str, TensorSpec]) -> float | None:
     """Return about how long it takes where a compiled pass does the same; only a reorder reads other layouts."""
     del op
-    if specs["X"].layout != ROW_MAJOR:
-        return None
-    return PASSES * sum(one.nbytes for one in specs.values()) / machine().memory_bytes_per_ns
+    return passes_ns(PASSES, *specs.values()) if specs["X"].layout == ROW_MAJOR else None
 
 
 @onednn(INT8_QUANTIZE, INT8_DEQUANTIZE, accepts=accepts_dense, estimate_ns=rows_ns)
