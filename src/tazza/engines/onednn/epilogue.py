@@ -57,6 +57,8 @@ def _clip(low: float, high: float) -> Eltwise | None:
     return Eltwise("eltwise_clip", max(low, -LARGEST), min(high, LARGEST)) if low <= high else None
 
 
+_NAMESAKES = "relu", "tanh", "exp", "log", "sqrt", "abs", "square"
+
 _CHOSEN: dict[str, tuple[Layer, ...]] = {
     "0": (Eltwise("eltwise_relu"),),
     "a * e": (lambda a, b: Eltwise("eltwise_relu", a),),
@@ -68,14 +70,8 @@ _CHOSEN: dict[str, tuple[Layer, ...]] = {
 """What stands where e is not above 0, with e elsewhere."""
 
 LAYERS: dict[str, tuple[Layer, ...]] = {
-    "relu(e)": (Eltwise("eltwise_relu"),),
+    **{f"{name}(e)": (Eltwise(f"eltwise_{name}"),) for name in _NAMESAKES},
     "sigmoid(e)": (Eltwise("eltwise_logistic"),),
-    "tanh(e)": (Eltwise("eltwise_tanh"),),
-    "exp(e)": (Eltwise("eltwise_exp"),),
-    "log(e)": (Eltwise("eltwise_log"),),
-    "sqrt(e)": (Eltwise("eltwise_sqrt"),),
-    "abs(e)": (Eltwise("eltwise_abs"),),
-    "square(e)": (Eltwise("eltwise_square"),),
     "cube(e)": (Eltwise("eltwise_pow", 1.0, 3.0),),
     "rsqrt(e)": (Eltwise("eltwise_pow", 1.0, -0.5),),
     "-e": (_linear(-1.0, 0.0),),

@@ -97,15 +97,10 @@ def product(shape: Geometry, specs: dict[str, TensorSpec]) -> Weights | None:
 
 def _of_channels_last(shape: Geometry, specs: dict[str, TensorSpec], launch: Launch, dW: Descriptor) -> Weights:
     """Return a launch that reads channels-last images, with the layouts."""
-    images = [
-        Descriptor.channels_last(shape.order.see(specs[letter]).dims, specs[letter].dtype) for letter in ("X", "dY")
-    ]
-    layouts = {
-        "X": shape.image_layout(images[0], specs["X"]),
-        "dY": shape.image_layout(images[1], specs["dY"]),
-        "dW": shape.filter_layout(dW, specs["W"]),
-    }
-    return Weights(launch, images[1], layouts)
+    dims = {letter: shape.order.see(specs[letter]).dims for letter in ("X", "dY")}
+    images = {letter: Descriptor.channels_last(dims[letter], specs[letter].dtype) for letter in dims}
+    layouts = {letter: shape.image_layout(image, specs[letter]) for letter, image in images.items()}
+    return Weights(launch, images["dY"], {**layouts, "dW": shape.filter_layout(dW, specs["dW"])})
 
 
 def _own_product(shape: Geometry, specs: dict[str, TensorSpec], *, turned: bool) -> Launch | None:
@@ -131,11 +126,8 @@ def _window_product(shape: Geometry, specs: dict[str, TensorSpec]) -> Weights | 
     kernel, image, strides = (_plane(of) for of in (window.kernel, shape.order.see(specs["X"]).dims[2:], window.stride))
     windows = Windows(kernel, image, _plane(window.head, 0), strides, (image[1] * C, C))
     found = tall_product(("dY", "X", "dW"), M, C, replace(grid, windows=windows), thread_count())
-    if found is None:
-        return None
-    return _of_channels_last(
-        shape, specs, found, Descriptor.channels_last(shape.filter_dims(specs["W"]), specs["dW"].dtype)
-    )
+    dW = Descriptor.channels_last(shape.filter_dims(specs["W"]), specs["dW"].dtype)
+    return None if found is None else _of_channels_last(shape, specs, found, dW)
 
 
 def _own_kernels(specs: dict[str, TensorSpec]) -> bool:

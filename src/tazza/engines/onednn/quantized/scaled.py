@@ -163,14 +163,16 @@ class Sums:
 
 
 @dataclass(frozen=True)
-class Numbered:
-    """Elements of a quantized blob as the numbers that they stand for, or would with another meaning, in float32.
+class Rewritten:
+    """Elements of a quantized blob in another form: bytes less 128, or the numbers that they stand for.
 
-    Where `axes` are given they are seen in that order and as `dims`, in the layout of the descriptor; else row-major.
+    Numbers are those of `meaning`, where that is given, in float32. Where `axes` are given, elements are seen in that
+    order and with the extents of the descriptor, in its layout; else they are row-major.
     """
 
     descriptor: Descriptor
-    axes: tuple[int, ...] | None = None
+    axes: tuple[int, ...] | None
+    signed: bool = False
     meaning: PerTensor | PerChannel | None = None
 
     def launch(self, source: TensorSpec) -> Launch:
@@ -181,25 +183,12 @@ class Numbered:
         def real(tensor: Tensor, target: Any) -> None:
             np.copyto(target, meaning.real(tensor.plain()))
 
+        compute, dtype = (shift, DataType.INT8) if self.signed else (real, DataType.FLOAT)
         if self.axes is None:
-            return _Computed(real, None)
-        plain = Descriptor.of(source.shape, DataType.FLOAT).permute(self.axes).reshape(self.descriptor.dims)
-        found = describe("reorder", plain, self.descriptor, attributes=Attributes())
-        return _Computed(real, PrimitiveLaunch(found, {"src": "X", "dst": "Y"}), DataType.FLOAT)
-
-
-@dataclass(frozen=True)
-class Signed:
-    """Bytes less 128, seen with axes in the order `axes` and as `dims`, in the layout of a descriptor."""
-
-    descriptor: Descriptor
-    axes: tuple[int, ...]
-
-    def launch(self, source: TensorSpec) -> Launch:
-        """Return what computes them from the blob as it lies."""
-        plain = Descriptor.of(source.shape, DataType.INT8).permute(self.axes).reshape(self.descriptor.dims)
-        found = describe("reorder", plain, self.descriptor, attributes=Attributes())
-        return _Computed(shift, PrimitiveLaunch(found, {"src": "X", "dst": "Y"}))
+            return _Computed(compute, None, dtype)
+        plain = Descriptor.of(source.shape, dtype).permute(self.axes).reshape(self.descriptor.dims)
+        found = describe("reorder", plain, self.descriptor, attributes=Attributes())  # maybe slow code, which runs once
+        return _Computed(compute, PrimitiveLaunch(found, {"src": "X", "dst": "Y"}), dtype)
 
 
 def shift(tensor: Tensor, target: Any) -> None:
@@ -209,14 +198,14 @@ def shift(tensor: Tensor, target: Any) -> None:
 
 def signed_layout(descriptor: Descriptor, axes: tuple[int, ...]) -> Opaque:
     """Return the layout of filters that lie signed; `axes` bring those of the blob into oneDNN's order."""
-    return Opaque("onednn", Signed(descriptor, axes), descriptor.nbytes, derived=True)
+    return Opaque("onednn", Rewritten(descriptor, axes, signed=True), descriptor.nbytes, derived=True)
 
 
 def numbered_layout(
     descriptor: Descriptor, axes: tuple[int, ...] | None = None, meaning: PerTensor | PerChannel | None = None
 ) -> Opaque:
     """Return the layout of a constant that lies as numbers."""
-    return Opaque("onednn", Numbered(descriptor, axes, meaning), descriptor.nbytes, derived=True)
+    return Opaque("onednn", Rewritten(descriptor, axes, meaning=meaning), descriptor.nbytes, derived=True)
 
 
 @dataclass(frozen=True)
@@ -225,7 +214,7 @@ class _Computed:
 
     compute: Any
     reorder: PrimitiveLaunch | None
-    dtype: DataType = DataType.INT8
+    dtype: DataType
 
     @property
     def scratch_bytes(self) -> int:
