@@ -121,6 +121,12 @@ class Threads:
         """Return what `values = body(i, values)` makes of int64 for i from begin to end."""
         return carry_loop(Whole(self.lines), begin, end, starts, body)
 
+    def total(self, begin: str, end: str, value: Callable[[str], str], start: str | None = None) -> str:
+        """Return the sum of `value(i)` in float32 for i from begin to end, behind what there is to start with."""
+        v = self.single
+        first = v.constant(0.0) if start is None else start
+        return carry_loop(v, begin, end, [first], lambda i, sums: [v.add(sums[0], value(i))])[0]
+
     def gather(self, first: str, behind: str, kind: str, start: str, body: Follow) -> str:
         """Return what `i, value = body(i, value)` makes of a value, from `first` on, as long as i is below `behind`."""
         lines = self.lines

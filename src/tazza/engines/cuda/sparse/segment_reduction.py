@@ -98,9 +98,7 @@ def _reduction(s: Segments, reducer: Reducer) -> Write:
         def joined(start: float, text: str, top: str) -> str:
             def join(i: str, sums: Sequence[str]) -> list[str]:
                 values = {"n": n, "y": sums[0], "x": s.data(t, i, d), "top": top}
-                if reducer.weighted:
-                    values["w"] = t.load("SCALARS", i)
-                return [_written(t, text, values)]
+                return [_written(t, text, values | _weight(t, reducer.weighted, i))]
 
             return carry_loop(v, begin, end, [v.constant(start)], join)[0]
 
@@ -126,11 +124,7 @@ def _spread(s: Segments, reducer: Reducer) -> Write:
             known["y"] = t.load("Y", k)
 
         def row(i: str) -> None:
-            values = dict(known)
-            if "x" in names:
-                values["x"] = s.data(t, i, d)
-            if "w" in names:
-                values["w"] = t.load("SCALARS", i)
+            values = known | _weight(t, "w" in names, i) | ({"x": s.data(t, i, d)} if "x" in names else {})
             t.store("dX", t.add(t.mul(i, t.word("width")), d), _written(t, reducer.back, values))
 
         count_loop(t.lines, begin, end, row)
@@ -147,17 +141,21 @@ def _weigh(s: Segments, reducer: Reducer) -> Write:
         def row(i: str) -> None:
             picked, good = s.picked(t, i)
 
-            def add(d: str, sums: Sequence[str]) -> list[str]:
+            def of_element(d: str) -> str:
                 values = {"dy": s.element(t, "dY", m, d), "x": s.element(t, "DATA", picked, d)}
-                return [v.add(sums[0], _written(t, reducer.back_scalar, values))]
+                return _written(t, reducer.back_scalar, values)
 
-            zero = v.constant(0.0)
-            total = t.where(good, lambda: carry_loop(v, "0", t.word("elements"), [zero], add)[0], zero, v.type)
+            total = t.where(good, lambda: t.total("0", t.word("elements"), of_element), v.constant(0.0), v.type)
             t.store("dSCALARS", i, total)
 
         count_loop(t.lines, *s.span(t, m), row)
 
     return write
+
+
+def _weight(t: Threads, weighted: bool, i: str) -> dict[str, str]:
+    """Return the scalar of row i as a value of formulas, none where these have none."""
+    return {"w": t.load("SCALARS", i)} if weighted else {}
 
 
 def _told(r: Reducer) -> str:
@@ -221,9 +219,7 @@ def _of_ids(s: Segments, reducer: Reducer, read: Mapping[str, str]) -> Launch:
             return t.index("next", i), t.add(n, 1)
 
         def joined(i: str, y: str) -> tuple[str, str]:
-            values = {"y": y, "x": s.data(t, i, d)}
-            if reducer.weighted:
-                values["w"] = t.load("SCALARS", i)
+            values = {"y": y, "x": s.data(t, i, d), **_weight(t, reducer.weighted, i)}
             return t.index("next", i), _written(t, reducer.join, values)
 
         def segment() -> None:
@@ -264,9 +260,7 @@ def _from_ids(row: Backward, s: Segments, there: Collection[str]) -> Launch:
         def row_of_segment() -> None:
             n = t.single.splat(t.lines.let(f"uitofp i64 {t.index('many', m)} to float"))
             values = {"n": n, "dy": t.load("dY", t.add(t.mul(m, t.word("width")), d))}
-            if reducer.weighted:
-                values["w"] = t.load("SCALARS", i)
-            t.store("dX", k, _written(t, reducer.back, values))
+            t.store("dX", k, _written(t, reducer.back, values | _weight(t, reducer.weighted, i)))
 
         when(t.lines, t.below(m, t.word("segments")), row_of_segment)
 

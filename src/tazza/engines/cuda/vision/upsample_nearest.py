@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from tazza.codegen.loop import carry_loop
 from tazza.engines.cuda.shape.stride import strided_copy
 from tazza.engines.cuda.threads import Threads, each_launch
 from tazza.engines.cuda.translated import Specs, slots, translated
+from tazza.engines.cuda.vision.image import summed
 from tazza.operator import Launch, OpView
 from tazza.ops.vision.upsample_nearest import UPSAMPLE_NEAREST, UPSAMPLE_NEAREST_GRADIENT
 
@@ -27,19 +25,15 @@ def upsample_nearest_gradient(op: OpView, specs: Specs) -> Launch:
     dX = specs["dX"]
 
     def write(t: Threads, i: str) -> None:
-        v, scale = t.single, t.word("scale")
+        scale = t.word("scale")
         line, w = t.split(i, t.word("W"))  # line h of an image is followed by the next image's
         wide = t.mul(t.word("W"), scale)
 
-        def row(y: str, sums: Sequence[str]) -> list[str]:
+        def value(y: str, x: str) -> str:
             first = t.add(t.mul(t.add(t.mul(line, scale), y), wide), t.mul(w, scale))
+            return t.load("dY", t.add(first, x))
 
-            def add(x: str, carried: Sequence[str]) -> list[str]:
-                return [v.add(carried[0], t.load("dY", t.add(first, x)))]
-
-            return carry_loop(v, "0", scale, sums, add)
-
-        t.store("dX", i, carry_loop(v, "0", scale, [v.constant(0.0)], row)[0])
+        t.store("dX", i, summed(t, ("0", scale), ("0", scale), value))
 
     words = {"W": max(1, dX.shape[-1]), "scale": op.scale, **slots("dY", "dX")}
     return each_launch("upsampled sums", dX.size, words, write)
