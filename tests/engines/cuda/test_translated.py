@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from tazza.codegen.block import Slot
 from tazza.device import current_context
 from tazza.engines.cuda import KIND
 from tazza.engines.cuda.translated import slots
@@ -13,7 +16,7 @@ from tazza.ops.sparse.sparse_to_dense import SPARSE_TO_DENSE
 from tazza.tensor import CPUPlace, DataType, TensorSpec, channels_last
 
 
-def answer(type: str, inputs: list[TensorSpec], output: TensorSpec, **args: object) -> object:
+def answer(type: str, inputs: list[TensorSpec], output: TensorSpec, **args: Any) -> object:
     kernel = KERNELS[type, KIND, KIND]
     assert kernel.prepare is not None
     names = [f"in{i}" for i in range(len(inputs))]
@@ -47,4 +50,4 @@ def test_kernels_belong_to_the_file_that_declares_them() -> None:
 
 
 def test_slots() -> None:
-    assert [slot.letter for slot in slots("X", "Y").values() if not isinstance(slot, (int, float))] == ["X", "Y"]
+    assert slots("X", "Y") == {"X": Slot("X"), "Y": Slot("Y")}

@@ -276,8 +276,8 @@ class PrimitiveDescriptor:
         number = argument_number(name)
         if number not in self._arguments:
             found = lib.dnnl_primitive_desc_query_md(self.handle, constant("dnnl_query_exec_arg_md"), number)
-            made = ("create_with_tag", 0, [0], 0, 0) if found == ffi.NULL else ("clone", found)
-            self._arguments[number] = Descriptor.made(*made, what=f"descriptor of {name}")
+            function, *given = ("create_with_tag", 0, [0], 0, 0) if found == ffi.NULL else ("clone", found)
+            self._arguments[number] = Descriptor.made(str(function), *given, what=f"descriptor of {name}")
         return self._arguments[number]
 
     @cached_property

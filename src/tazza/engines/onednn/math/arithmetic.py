@@ -49,7 +49,7 @@ def binary(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
             except Unimplemented as error:
                 refusal = Unsupported(error.message)
                 continue
-            arguments = {"src_0": operands[order[0]], "src_1": operands[order[1]], "dst": "C"}
+            arguments: dict[str | int, Operand] = {"src_0": operands[order[0]], "src_1": operands[order[1]], "dst": "C"}
             launch = SequenceLaunch((*steps, PrimitiveLaunch(found, arguments)))
             return LaidOut(launch, _reads(specs, layout))
     return refusal
