@@ -105,9 +105,7 @@ def transposed(v: Lanes, rows: Sequence[str]) -> list[str]:
             both = found[low], found[low + size]
             for place, start in ((low, 0), (low + size, size)):
                 order = [lane + start if not lane & size else v.count + lane + start - size for lane in range(v.count)]
-                lanes = ", ".join(f"i32 {lane}" for lane in order)
-                operands = f"{v.type} {both[0]}, {v.type} {both[1]}, <{v.count} x i32> <{lanes}>"
-                found[place] = v.lines.let(f"shufflevector {operands}")
+                found[place] = v.lines.shuffle(v.type, order, *both)
         size *= 2
     return found
 

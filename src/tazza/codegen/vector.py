@@ -16,7 +16,7 @@ Source: Muller, Elementary Functions, 3rd edition, chapters 4 and 11 (range redu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from tazza.codegen import avx512, circle, saturating, special
 from tazza.codegen.arc import acos, asin, atan
@@ -342,6 +342,13 @@ _POWERS: dict[float, Callable[[Lanes, str], str]] = {
     3.0: _cube,
 }
 """Constant exponents that need no logarithm. Not 1/2: pow(-inf, 0.5) is inf, and sqrt of it NaN."""
+
+
+def finished(v: Lanes, epilogue: Expression | None, value: str, others: Sequence[str]) -> str:
+    """Return the epilogue of a vector y and others, s0, s1 ...; y itself where there is none."""
+    if epilogue is None:
+        return value
+    return Emission(v, {"y": value, **{f"s{i}": one for i, one in enumerate(others)}}).write(epilogue)
 
 
 class Emission:

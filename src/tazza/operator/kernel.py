@@ -446,8 +446,13 @@ def _letters(schema: OpSchema) -> set[str]:
     return set(names)
 
 
+def parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the names of what a kernel asks for."""
+    return tuple(name for name in inspect.signature(function).parameters if name != "self")
+
+
 def _parameters(schema: OpSchema, function: Callable[..., Any], also: tuple[str, ...]) -> tuple[str, ...]:
-    names = tuple(name for name in inspect.signature(function).parameters if name != "self")
+    names = parameters_of(function)
     known = _letters(schema) | set(also)
     strange = [name for name in names if name not in known]
     if strange:

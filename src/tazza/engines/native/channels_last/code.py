@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.loop import carry_loop, count_loop, lanes_below, lanes_of, load, share, store, sweep
+from tazza.codegen.loop import carry_loop, count_loop, each_vector, lanes_below, lanes_of, load, share, store
 from tazza.codegen.rows import element
 from tazza.codegen.vector import Emission
 from tazza.codegen.writer import FLOAT, Writer
@@ -124,22 +124,18 @@ class _Passes(Writer):
             seconds = element(self.lines, firsts, width)
             start = self.mul(begin, width)
 
-            def clear(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-                del carried
+            def clear(i: str, mask: str | None) -> None:
                 store(v, FLOAT, v.constant(0.0), firsts, i, mask)
                 store(v, FLOAT, v.constant(0.0), seconds, i, mask)
-                return ()
 
             def rows(offsets: Sequence[str]) -> None:
-                def add(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-                    del carried
+                def add(i: str, mask: str | None) -> None:
                     for value, sums in zip(terms(start, offsets, i, mask), (firsts, seconds), strict=True):
                         store(v, FLOAT, v.add(load(v, FLOAT, sums, i, mask), value), sums, i, mask)
-                    return ()
 
-                sweep(v, "0", width, add)
+                each_vector(v, "0", width, add)
 
-            sweep(v, "0", width, clear)
+            each_vector(v, "0", width, clear)
             self.each_row(begin, end, SUMMED, rows)
 
         self.each_chunk(chunk)
@@ -255,8 +251,7 @@ class Forward:
         S = [lines.load_pointer("%block", len(FORWARD) + k) for k in range(self.operands)]
 
         def rows(starts: Sequence[str]) -> None:
-            def one(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-                del carried
+            def one(i: str, mask: str | None) -> None:
                 mean, slope, bias = passes.of_channels(("mean", "slope", "bias"), i, mask)
                 for start in starts:
                     at = passes.add(start, i)
@@ -264,9 +259,8 @@ class Forward:
                     values |= {f"s{k}": load(v, FLOAT, s, at, mask) for k, s in enumerate(S)}
                     found = values["y"] if self.epilogue is None else Emission(v, values).write(self.epilogue)
                     store(v, FLOAT, found, w["Y"], at, mask)
-                return ()
 
-            sweep(v, "0", w["width"], one)
+            each_vector(v, "0", w["width"], one)
 
         passes.each_chunk(lambda _, begin, end: passes.each_row(begin, end, APPLIED, rows), backwards=True)
 
@@ -354,17 +348,15 @@ class Backward:
         v, w = passes.v, passes.w
 
         def rows(starts: Sequence[str]) -> None:
-            def one(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-                del carried
+            def one(i: str, mask: str | None) -> None:
                 mean, slope, bias, constant, factor = passes.of_channels(VECTORS, i, mask)
                 for start in starts:
                     at = passes.add(start, i)
                     away, dz = self._pair(passes, at, mask, (mean, slope, bias))
                     found = v.mul(slope, v.fma(away, factor, v.sub(dz, constant)))
                     store(v, FLOAT, found, w["dX"], at, mask)
-                return ()
 
-            sweep(v, "0", w["width"], one)
+            each_vector(v, "0", w["width"], one)
 
         passes.each_chunk(lambda _, begin, end: passes.each_row(begin, end, APPLIED, rows), backwards=True)
 

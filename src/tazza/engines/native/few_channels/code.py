@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tazza.codegen.emit import Lines
-from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one, store
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, store
 from tazza.codegen.rows import element, when
-from tazza.codegen.vector import Emission
+from tazza.codegen.vector import finished
 from tazza.codegen.writer import FLOAT
 from tazza.data_class import dataclass
 from tazza.engines.native.few_channels.packing import PACKING_WORDS, Packing, PackingWriter
@@ -134,15 +134,10 @@ class _Writer(PackingWriter):
 
             # For each number j of that row: the pixel j / C of the window, its channel j % C.
             def number(j: str, sums: Sequence[str]) -> Sequence[str]:
-                found = list(sums)
                 here, tap = element(self.lines, source, j), element(self.lines, taps, self.mul(j, self.panel))
-                pair = [load(v, FLOAT, tap, str(half * v.count), None) for half in range(2)]
                 # Y[r] += P[ky][r * across * C + j] * U[panel][ky][j], for R pixels and both vectors.
-                for r in range(code.rows):
-                    one = load_one(v, FLOAT, element(self.lines, here, str(r * self.step)))
-                    for half in range(2):
-                        found[2 * r + half] = v.fma(one, pair[half], found[2 * r + half])
-                return found
+                numbers = (element(self.lines, here, str(r * self.step)) for r in range(code.rows))
+                return self.add_outer(sums, numbers, self.pair(tap))
 
             return carry_loop(v, "0", str(self.run), sums, number)
 
@@ -153,11 +148,4 @@ class _Writer(PackingWriter):
         """Write a pixel: for each half where it goes, its mask and its value before the epilogue."""
         for at, mask, value in halves:
             others = [load(self.v, FLOAT, S, at, mask) for S in self.S]
-            store(self.v, FLOAT, self.finish(value, others), self.w["Y"], at, mask)
-
-    def finish(self, value: str, others: Sequence[str]) -> str:
-        """Return the epilogue of a vector."""
-        if self.code.epilogue is None:
-            return value
-        names = {"y": value, **{f"s{i}": one for i, one in enumerate(others)}}
-        return Emission(self.v, names).write(self.code.epilogue)
+            store(self.v, FLOAT, finished(self.v, self.code.epilogue, value, others), self.w["Y"], at, mask)

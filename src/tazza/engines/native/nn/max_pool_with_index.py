@@ -7,22 +7,20 @@ kW, sH, sW, top, left; then the addresses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, all_float32
+from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
-from tazza.codegen.kernel import threads_for
-from tazza.codegen.loop import count_loop, lanes_of, share, store, sweep
+from tazza.codegen.kernel import threads_of
+from tazza.codegen.loop import count_loop, each_vector, lanes_of, share, store
 from tazza.codegen.rows import FLOAT, element, when
 from tazza.codegen.typed import Vector
-from tazza.device import Context
-from tazza.engines.native import SOURCES
-from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.engines.native import SOURCES, native
+from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.nn.max_pool_with_index import MAX_POOL_WITH_INDEX, MAX_POOL_WITH_INDEX_GRADIENT
 from tazza.ops.nn.pool import clipped_pool_window, pool_window
 from tazza.ops.nn.window import LOWEST
-from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, TensorSpec
 
 PLANES, H, W, OUT_H, OUT_W, KERNEL_H, KERNEL_W, STEP_H, STEP_W, TOP, LEFT, ADDRESSES = range(1, 13)
@@ -38,34 +36,24 @@ def _words(op: OpView, X: TensorSpec, flops: int) -> list[int] | Unsupported:
     N, C, height, width = X.shape
     if window.size > max(MOST_TAPS, height * width):
         return Unsupported(f"a kernel {window.kernel} over {height} x {width}: it looks at each of its places")
-    threads = threads_for(thread_count(), N * C * out[0] * out[1], flops * window.size, BYTES)
+    threads = threads_of(N * C * out[0] * out[1], flops * window.size, BYTES)
     return [max(1, min(threads, N * C)), N * C, height, width, *out, *window.kernel, *window.stride, *window.head]
 
 
-@launcher(MAX_POOL_WITH_INDEX, engine="native", accepts=accepts_rows)
-def prepare_max_pool_with_index(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@native(MAX_POOL_WITH_INDEX, float32=True)
+def prepare_max_pool_with_index(op: OpView, X: TensorSpec) -> Launch | Unsupported:
     """Compile MaxPoolWithIndex."""
-    del context, outputs
-    if not all_float32(*inputs):
-        return Unsupported(f"it computes in float32, not {inputs[0]}")
-    words = _words(op, cast("TensorSpec", inputs[0]), FLOPS)
+    words = _words(op, X, FLOPS)
     if isinstance(words, Unsupported):
         return words
     address = SOURCES.compiled("max pool with index", _largest)
     return BlockLaunch(address, (*words, Slot("X"), Slot("Y"), Slot("Index")))
 
 
-@launcher(MAX_POOL_WITH_INDEX_GRADIENT, engine="native", accepts=accepts_rows)
-def prepare_max_pool_with_index_gradient(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@native(MAX_POOL_WITH_INDEX_GRADIENT, float32=True)
+def prepare_max_pool_with_index_gradient(op: OpView, dX: TensorSpec) -> Launch | Unsupported:
     """Compile its gradient."""
-    del context
-    if not all_float32(*inputs[:2]):
-        return Unsupported(f"it computes in float32, not {inputs[0]}")
-    words = _words(op, cast("TensorSpec", outputs[0]), FLOPS)
+    words = _words(op, dX, FLOPS)
     if isinstance(words, Unsupported):
         return words
     address = SOURCES.compiled("max pool with index gradient", _back)
@@ -111,7 +99,7 @@ def _largest(lines: Lines) -> None:
         at = lines.let(f"add i64 {out_start}, {lines.let(f'mul i64 {p}, {out_width}')}")
         x = element(lines, X, start)
 
-        def some(q: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+        def some(q: str, mask: str | None) -> None:
             lines.do(f"store {v.type} {v.constant(float(LOWEST))}, ptr {found[0]}")
             lines.do(f"store {whole.type} {whole.constant(-1)}, ptr {found[1]}")
             begin = lines.let(f"sub i64 {lines.let(f'mul i64 {q}, {step}')}, {left}")
@@ -149,9 +137,8 @@ def _largest(lines: Lines) -> None:
             )
             store(v, FLOAT, best, element(lines, Y, at), q, mask)
             whole.store(index, element(lines, Index, at, "i32"), q, mask)
-            return carried
 
-        sweep(v, "0", out_width, some)
+        each_vector(v, "0", out_width, some)
 
     _each_row(lines, row)
 
@@ -162,8 +149,7 @@ def _dividing(lines: Lines, width: str) -> tuple[str, Callable[[str], str]]:
     The upper half of n * ceil(2^64 / width) is n / width for all n below 2^32. Source: Lemire, Kaser, Kurz 2019, Faster
     Remainder by Direct Computation, section 3.2.
     """
-    lines.declare("i64 @llvm.smax.i64(i64, i64)")
-    wide = lines.let(f"call i64 @llvm.smax.i64(i64 {width}, i64 1)")
+    wide = lines.most(width, "1")
     alone = lines.let(f"icmp eq i64 {wide}, 1")
     share = lines.let(f"udiv i64 -1, {wide}")
     factor = lines.let(f"zext i64 {lines.let(f'add i64 {share}, 1')} to i128")
@@ -188,11 +174,7 @@ def _back(lines: Lines) -> None:
         size, start = _plane(lines, n, H, W)
         dx = element(lines, dX, start)
 
-        def zeros(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            store(v, FLOAT, v.constant(0.0), dx, i, mask)
-            return carried
-
-        sweep(v, "0", size, zeros)
+        each_vector(v, "0", size, lambda i, mask: store(v, FLOAT, v.constant(0.0), dx, i, mask))
 
     def row(n: str, p: str, top: str) -> None:
         size, start = _plane(lines, n, H, W)

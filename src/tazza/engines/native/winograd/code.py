@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tazza.codegen.emit import Lines
-from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one, share, store
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, share, store
 from tazza.codegen.rows import element, when
-from tazza.codegen.vector import Emission
+from tazza.codegen.vector import finished
 from tazza.codegen.writer import FLOAT
 from tazza.data_class import dataclass
 from tazza.engines.native.winograd.algorithm import Algorithm
@@ -192,12 +192,10 @@ class _Writer(ImageWriter):
             for c in range(L):
                 for half in range(2):
                     self.lines.prefetch(filters, 4 * ((c + AHEAD) * self.panel + half * L))
-                pair = [load(v, FLOAT, filters, str(c * self.panel + half * L), None) for half in range(2)]
+                pair = self.pair(element(self.lines, filters, str(c * self.panel)))
                 # M[r][k] += V[r][c] * U[c][k] for each of the R tiles.
-                for r in range(rows):
-                    one = load_one(v, FLOAT, element(self.lines, tiles, str(r * L + c)))
-                    for half in range(2):
-                        found[2 * r + half] = v.fma(one, pair[half], found[2 * r + half])
+                numbers = [element(self.lines, tiles, str(r * L + c)) for r in range(rows)]
+                found = self.add_outer(found, numbers, pair)
             return found
 
         # The sum over c / L; channels beyond C are 0 in V and in U.
@@ -242,15 +240,15 @@ class _Writer(ImageWriter):
                     for x, value in enumerate(line):
                         found = value if bias is None else v.add(value, bias)
                         others = [load(v, FLOAT, self.pixel(s, y, x, "y"), k, masks[y][x]) for s in S]
-                        store(v, FLOAT, self.finish(found, others), self.pixel(Y, y, x, "y"), k, masks[y][x])
+                        store(
+                            v,
+                            FLOAT,
+                            finished(self.v, self.code.epilogue, found, others),
+                            self.pixel(Y, y, x, "y"),
+                            k,
+                            masks[y][x],
+                        )
 
             count_loop(self.lines, "0", vectors, lanes)
 
         self.each_tile(begin, count, plan.m, tile)
-
-    def finish(self, value: str, others: Sequence[str]) -> str:
-        """Return the epilogue of a vector."""
-        if self.code.epilogue is None:
-            return value
-        names = {"y": value, **{f"s{i}": one for i, one in enumerate(others)}}
-        return Emission(self.v, names).write(self.code.epilogue)

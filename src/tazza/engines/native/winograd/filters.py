@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import chain
 
 from tazza.codegen.block import BlockLaunch, Slot
@@ -13,15 +12,16 @@ from tazza.codegen.loop import count_loop, lanes_below, lanes_of, share, store
 from tazza.codegen.rows import element
 from tazza.codegen.writer import gather
 from tazza.data_class import dataclass
-from tazza.device import Context
+from tazza.engines.native import native
 from tazza.engines.native.winograd import SOURCES
 from tazza.engines.native.winograd.algorithm import Algorithm, algorithm
 from tazza.engines.native.winograd.transform import apply_twice
 from tazza.engines.native.winograd.writer import GAP
-from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
+from tazza.operator import LaidOut, Launch, Unsupported
+from tazza.operator.kernel import accepts_strided
 from tazza.ops.shape.copy import COPY
 from tazza.runtime.threads import thread_count
-from tazza.tensor import DataType, Opaque
+from tazza.tensor import DataType, Opaque, TensorSpec
 
 ENGINE = "native/winograd"
 
@@ -57,13 +57,10 @@ class Filters:
         return Opaque(ENGINE, self, self.nbytes, derived=True)
 
 
-@launcher(COPY, engine=ENGINE)
-def prepare_filters(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> LaidOut | Launch | Unsupported:
+@native(COPY, engine=ENGINE, accepts=accepts_strided)
+def prepare_filters(X: TensorSpec, Y: TensorSpec) -> LaidOut | Launch | Unsupported:
     """Transform filters; other copies are left to other engines."""
-    del op, context
-    found = filters_to_pack(Filters, inputs[0], outputs[0])
+    found = filters_to_pack(Filters, X, Y)
     if isinstance(found, Unsupported):
         return found
     W, lies, form = found

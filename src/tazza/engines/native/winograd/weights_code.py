@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from tazza.codegen.emit import Lines
-from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one, share, store
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, share, store
 from tazza.codegen.rows import element, when
 from tazza.codegen.writer import FLOAT, scatter
 from tazza.data_class import dataclass
@@ -187,7 +187,6 @@ class _Writer(ImageWriter):
     def join(self, unit: str) -> None:
         """Add up the sums of all threads, and write dW."""
         v, U = self.v, self.unit(self.U, unit)
-        first = element(self.lines, U, self.sub("0", self.mul("%who", self.w["thread_floats"])))
         vectors = self.size // v.count
 
         # For each vector of the unit, in each of the a * a matrices x: i = x * vectors + its place.
@@ -195,11 +194,7 @@ class _Writer(ImageWriter):
             at = self.add(self.mul(self.div(i, vectors), self.w["u_matrix"]), self.mul(self.rem(i, vectors), v.count))
 
             # U[x] = sum over threads of U[x].
-            def thread(who: str, total: Sequence[str]) -> Sequence[str]:
-                there = self.add(at, self.mul(who, self.w["thread_floats"]))
-                return [v.add(total[0], load(v, FLOAT, first, there, None))]
-
-            self.put(carry_loop(v, "0", "%many", [v.constant(0.0)], thread)[0], U, at)
+            self.put(self.over_threads(U, self.w["thread_floats"], at), U, at)
 
         count_loop(self.lines, "0", str(self.products * vectors), vector)
         self.finish(unit, U)
@@ -273,18 +268,11 @@ class _Writer(ImageWriter):
             tile = self.mul(t, L)
             pair = [load(v, FLOAT, one, tile, None) for one in Z]
             pixel = element(self.lines, V, tile)
-            found: list[str] = []
             # One number c of V with both vectors k of Z, for ROWS channels c.
-            for r in range(self.rows):
-                one = load_one(v, FLOAT, element(self.lines, pixel, str(r)))
-                found += [v.fma(one, vector, sums[2 * r + half]) for half, vector in enumerate(pair)]
-            return found
+            return self.add_outer(sums, (element(self.lines, pixel, str(r)) for r in range(self.rows)), pair)
 
         # U[x][unit]: ROWS channels c, each 2 vectors of k.
-        places = [str(i * L) for i in range(2 * self.rows)]
-        before = [v.constant(0.0) if begin else load(v, FLOAT, U, place, None) for place in places]
-        for place, value in zip(places, carry_loop(v, "0", count, before, add), strict=True):
-            self.put(value, U, place)
+        self.add_to((U, 2 * self.rows), count, add, begin=begin)
 
     def finish(self, unit: str, U: str) -> None:
         """Write dW for one register tile of channels."""
