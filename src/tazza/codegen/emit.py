@@ -8,6 +8,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Sequence
 
+from tazza.tensor import DataType
+
 
 class Lines:
     """The lines of a function under construction, and the outside functions that they need."""
@@ -140,6 +142,15 @@ class Lines:
         return self.let(f"load ptr, ptr {at}")
 
 
+KINDS = {
+    DataType.FLOAT: "float",
+    DataType.DOUBLE: "double",
+    DataType.FLOAT16: "half",
+    DataType.BFLOAT16: "i16",
+    DataType.BOOL: "i8",
+}
+"""Element types that kernels load and store, and their LLVM types."""
+
 SHORT = {"float": "f32", "double": "f64", "half": "f16", "ptr": "p0"}
 """LLVM's types, and what names of intrinsics call them; integers by their own name."""
 
@@ -180,6 +191,70 @@ class Lanes:
     def whole(self, value: int) -> str:
         """Return a vector of one integer, as wide as the floats."""
         return f"splat (i{self.bits} {value})"
+
+    # -- memory --------------------------------------------------------------------------------------------------------
+
+    @property
+    def dtype(self) -> DataType:
+        """What the floats are in memory, if nothing else is said."""
+        return DataType.FLOAT if self.bits == 32 else DataType.DOUBLE
+
+    def load(
+        self, pointer: str, i: str, mask: str | None, default: str = "zeroinitializer", *, dtype: DataType | None = None
+    ) -> str:
+        """Return lanes i, i + 1 ... of an array; lanes outside of `mask` are `default`."""
+        dtype = self.dtype if dtype is None else dtype
+        kind, stored = KINDS[dtype], f"<{self.count} x {KINDS[dtype]}>"
+        at = self.lines.let(f"getelementptr {kind}, ptr {pointer}, i64 {i}")
+        passed = default if stored == self.type else "zeroinitializer"
+        wide = self.widened(dtype, self.lines.load_lanes(stored, at, dtype.itemsize, mask, passed))
+        return wide if mask is None or passed == default else self.select(mask, wide, default)
+
+    def load_one(self, pointer: str, *, dtype: DataType | None = None, align: int | None = None) -> str:
+        """Return a vector that is full of the element at `pointer`, a multiple of `align`: of its size by default."""
+        dtype = self.dtype if dtype is None else dtype
+        one = self.lines.let(f"load {KINDS[dtype]}, ptr {pointer}, align {dtype.itemsize if align is None else align}")
+        return self.widened(dtype, self.lines.splat(f"<{self.count} x {KINDS[dtype]}>", one))
+
+    def store(self, value: str, pointer: str, i: str, mask: str | None, *, dtype: DataType | None = None) -> None:
+        """Write lanes i, i + 1 ... of an array."""
+        dtype = self.dtype if dtype is None else dtype
+        kind, narrowed = KINDS[dtype], self.narrowed(dtype, value)
+        at = self.lines.let(f"getelementptr {kind}, ptr {pointer}, i64 {i}")
+        self.lines.store_lanes(f"<{self.count} x {kind}>", narrowed, at, dtype.itemsize, mask)
+
+    def widened(self, dtype: DataType, value: str) -> str:
+        """Return what was loaded, as floats."""
+        stored = f"<{self.count} x {KINDS[dtype]}>"
+        if stored == self.type:
+            return value
+        if dtype is DataType.BFLOAT16:  # the upper half of a float32
+            half = self.lines.let(f"zext {stored} {value} to <{self.count} x i32>")
+            full = self.lines.let(f"shl <{self.count} x i32> {half}, splat (i32 16)")
+            return self.lines.let(f"bitcast <{self.count} x i32> {full} to {self.type}")
+        if dtype is DataType.BOOL:
+            return self.lines.let(f"uitofp {stored} {value} to {self.type}")
+        return self.lines.let(f"fpext {stored} {value} to {self.type}")
+
+    def narrowed(self, dtype: DataType, value: str) -> str:
+        """Return floats as they are stored, rounded to the nearest."""
+        stored = f"<{self.count} x {KINDS[dtype]}>"
+        if stored == self.type:
+            return value
+        lines = self.lines
+        if dtype is DataType.BOOL:
+            return lines.let(f"zext {self.mask} {self.compare('une', value, self.constant(0.0))} to {stored}")
+        if dtype is DataType.BFLOAT16:  # round to nearest, ties to even; NaN keeps its upper half and a set bit
+            bits = self.bits_of(value)
+            odd = self.int_op("and", self.int_op("lshr", bits, self.whole(16)), self.whole(1))
+            rounded = self.int_op("add", self.int_op("add", bits, self.whole(0x7FFF)), odd)
+            quiet = self.int_op("or", bits, self.whole(0x400000))
+            strange = self.compare("uno", value, value)
+            kept = lines.let(f"select {self.mask} {strange}, {self.integer} {quiet}, {self.integer} {rounded}")
+            return lines.let(f"trunc {self.integer} {self.int_op('lshr', kept, self.whole(16))} to {stored}")
+        return lines.let(f"fptrunc {self.type} {value} to {stored}")
+
+    # -- arithmetic ----------------------------------------------------------------------------------------------------
 
     def _two(self, name: str, a: str, b: str) -> str:
         return self.lines.let(f"{name} {self.type} {a}, {b}")

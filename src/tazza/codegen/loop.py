@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from tazza.codegen.emit import KINDS as KINDS
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.kernel import lane_count
 from tazza.tensor import DataType
-
-KINDS = {
-    DataType.FLOAT: "float",
-    DataType.DOUBLE: "double",
-    DataType.FLOAT16: "half",
-    DataType.BFLOAT16: "i16",
-    DataType.BOOL: "i8",
-}
-"""Element types that kernels load and store, and their LLVM types."""
 
 
 def lanes_of(lines: Lines, bits: int = 32) -> Lanes:
@@ -25,60 +17,18 @@ def lanes_of(lines: Lines, bits: int = 32) -> Lanes:
 
 
 def load(v: Lanes, dtype: DataType, pointer: str, i: str, mask: str | None, default: str = "zeroinitializer") -> str:
-    """Return lanes i, i + 1 ... of an array; lanes outside of `mask` are `default`."""
-    kind = KINDS[dtype]
-    stored = f"<{v.count} x {kind}>"
-    at = v.lines.let(f"getelementptr {kind}, ptr {pointer}, i64 {i}")
-    passed = default if stored == v.type else "zeroinitializer"
-    wide = widen(v, dtype, v.lines.load_lanes(stored, at, dtype.itemsize, mask, passed))
-    return wide if mask is None or passed == default else v.select(mask, wide, default)
+    """As `Lanes.load`."""
+    return v.load(pointer, i, mask, default, dtype=dtype)
 
 
-def load_one(v: Lanes, dtype: DataType, pointer: str, align: int | None = None) -> str:
-    """Return a vector that is full of the element at `pointer`, a multiple of `align`: of its size by default."""
-    one = v.lines.let(f"load {KINDS[dtype]}, ptr {pointer}, align {dtype.itemsize if align is None else align}")
-    return widen(v, dtype, v.lines.splat(f"<{v.count} x {KINDS[dtype]}>", one))
+def load_one(v: Lanes, dtype: DataType, pointer: str) -> str:
+    """As `Lanes.load_one`."""
+    return v.load_one(pointer, dtype=dtype)
 
 
 def store(v: Lanes, dtype: DataType, value: str, pointer: str, i: str, mask: str | None) -> None:
-    """Write lanes i, i + 1 ... of an array."""
-    kind, narrowed = KINDS[dtype], narrow(v, dtype, value)
-    at = v.lines.let(f"getelementptr {kind}, ptr {pointer}, i64 {i}")
-    v.lines.store_lanes(f"<{v.count} x {kind}>", narrowed, at, dtype.itemsize, mask)
-
-
-def widen(v: Lanes, dtype: DataType, value: str) -> str:
-    """Return what was loaded, as floats."""
-    stored = f"<{v.count} x {KINDS[dtype]}>"
-    if stored == v.type:
-        return value
-    if dtype is DataType.BFLOAT16:  # the upper half of a float32
-        half = v.lines.let(f"zext {stored} {value} to <{v.count} x i32>")
-        full = v.lines.let(f"shl <{v.count} x i32> {half}, splat (i32 16)")
-        return v.lines.let(f"bitcast <{v.count} x i32> {full} to {v.type}")
-    if dtype is DataType.BOOL:
-        return v.lines.let(f"uitofp {stored} {value} to {v.type}")
-    return v.lines.let(f"fpext {stored} {value} to {v.type}")
-
-
-def narrow(v: Lanes, dtype: DataType, value: str) -> str:
-    """Return floats as they are stored, rounded to the nearest."""
-    stored = f"<{v.count} x {KINDS[dtype]}>"
-    if stored == v.type:
-        return value
-    lines = v.lines
-    if dtype is DataType.BOOL:
-        return lines.let(f"zext {v.mask} {v.compare('une', value, v.constant(0.0))} to {stored}")
-    if dtype is DataType.BFLOAT16:  # round to nearest, ties to even; NaN keeps its upper half and a set bit
-        bits = v.bits_of(value)
-        odd = v.int_op("and", v.int_op("lshr", bits, v.whole(16)), v.whole(1))
-        rounded = v.int_op("add", v.int_op("add", bits, v.whole(0x7FFF)), odd)
-        quiet = v.int_op("or", bits, v.whole(0x400000))
-        kept = lines.let(
-            f"select {v.mask} {v.compare('uno', value, value)}, {v.integer} {quiet}, {v.integer} {rounded}"
-        )
-        return lines.let(f"trunc {v.integer} {v.int_op('lshr', kept, v.whole(16))} to {stored}")
-    return lines.let(f"fptrunc {v.type} {value} to {stored}")
+    """As `Lanes.store`."""
+    v.store(value, pointer, i, mask, dtype=dtype)
 
 
 Values = Sequence[str]

@@ -20,9 +20,7 @@ from tazza.codegen.loop import (
     lane_sums,
     lanes_below,
     lanes_of,
-    load,
     share,
-    store,
     sweep,
 )
 from tazza.codegen.vector import exp
@@ -148,11 +146,11 @@ def softmax_row(v: Lanes, x: str, y: str, width: str) -> tuple[str, str]:
 
 def _softmax_vector(v: Lanes, x: str, y: str, width: str) -> tuple[str, str]:
     mask, lowest = lanes_below(v, width), v.constant(-math.inf)
-    here = load(v, FLOAT, x, "0", mask, lowest)
+    here = v.load(x, "0", mask, lowest)
     top = v.splat(v.largest(here))
     power = v.select(mask, exp(v, v.sub(here, top)), v.constant(0.0))
     total = v.splat(v.sum(power))
-    store(v, FLOAT, v.div(power, total), y, "0", mask)
+    v.store(v.div(power, total), y, "0", mask)
     return top, total
 
 
@@ -160,19 +158,19 @@ def _softmax_vectors(v: Lanes, x: str, y: str, width: str) -> tuple[str, str]:
     lowest = v.constant(-math.inf)
 
     def largest(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-        here = load(v, FLOAT, x, i, mask, lowest)
+        here = v.load(x, i, mask, lowest)
         return (v.select(v.compare("ogt", here, carried[0]), here, carried[0]),)
 
     top = v.splat(v.largest(sweep(v, "0", width, largest, (lowest,))[0]))
 
     def exponential(i: str, mask: str | None) -> str:
-        power = exp(v, v.sub(load(v, FLOAT, x, i, mask, lowest), top))
-        store(v, FLOAT, power, y, i, mask)
+        power = exp(v, v.sub(v.load(x, i, mask, lowest), top))
+        v.store(power, y, i, mask)
         return power
 
     total = v.splat(v.sum(lane_sums(v, "0", width, exponential)))
 
-    each_vector(v, "0", width, lambda i, mask: store(v, FLOAT, v.div(load(v, FLOAT, y, i, mask), total), y, i, mask))
+    each_vector(v, "0", width, lambda i, mask: v.store(v.div(v.load(y, i, mask), total), y, i, mask))
     return top, total
 
 
@@ -186,8 +184,8 @@ def sum_float64(lines: Lines, pointer: str, count: str, factors: str | None = No
     v = lanes_of(lines, 64)
 
     def term(i: str, mask: str | None) -> str:
-        value = load(v, FLOAT, pointer, i, mask, v.constant(0.0))
-        return value if factors is None else v.mul(value, load(v, FLOAT, factors, i, mask, v.constant(0.0)))
+        value = v.load(pointer, i, mask, v.constant(0.0), dtype=FLOAT)
+        return value if factors is None else v.mul(value, v.load(factors, i, mask, v.constant(0.0), dtype=FLOAT))
 
     return v.sum(lane_sums(v, "0", count, term))
 

@@ -25,9 +25,9 @@ from tazza.codegen.block import BlockLaunch, Slot, Word
 from tazza.codegen.block import Scratch as ScratchWord
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import compiled, lane_count
-from tazza.codegen.loop import count_loop, lanes_below, load, share, store
+from tazza.codegen.loop import count_loop, lanes_below, share
 from tazza.codegen.rows import element, when
-from tazza.codegen.writer import FLOAT, LINE, Writer
+from tazza.codegen.writer import LINE, Writer
 from tazza.data_class import dataclass
 
 COLUMNS = {16: 8, 8: 4, 4: 4}
@@ -259,7 +259,7 @@ class _Writer(Writer):
             masks = whole if tap is None else self.masks(self.inside(table, t, tap, left))
             for half, mask in enumerate(masks):
                 at = self.add(self.mul(t, self.panel), half * v.count)
-                self.put(load(v, FLOAT, source, str(half * v.count), mask), self.T, at)
+                self.put(v.load(source, str(half * v.count), mask), self.T, at)
 
         count_loop(self.lines, "0", count, one)
 
@@ -348,4 +348,4 @@ class _Writer(Writer):
         row = self.mul(self.add(self.mul(m, w["taps"]), tap), w["K"])
         for half, mask in enumerate(self.masks(self.sub(w["K"], column))):
             total = self.over_threads(own, w["own"], str(half * v.count))
-            store(v, FLOAT, total, w["C"], self.add(row, self.add(column, half * v.count)), mask)
+            v.store(total, w["C"], self.add(row, self.add(column, half * v.count)), mask)

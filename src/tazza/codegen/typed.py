@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.loop import KINDS, narrow, widen
+from tazza.codegen.emit import KINDS, Lanes, Lines
 from tazza.codegen.vector import UNARY, Emission
 from tazza.data_class import dataclass
 from tazza.tensor import DataType
@@ -124,12 +123,12 @@ class Vector:
     def _widened(self, value: str) -> str:
         if self.dtype is DataType.BOOL:
             return self.lines.let(f"icmp ne {self.stored} {value}, zeroinitializer")
-        return widen(self.lanes, self.dtype, value) if self.dtype.is_float else value
+        return self.lanes.widened(self.dtype, value) if self.dtype.is_float else value
 
     def _narrowed(self, value: str) -> str:
         if self.dtype is DataType.BOOL:
             return self.lines.let(f"zext {self.type} {value} to {self.stored}")
-        return narrow(self.lanes, self.dtype, value) if self.dtype.is_float else value
+        return self.lanes.narrowed(self.dtype, value) if self.dtype.is_float else value
 
     # -- casts ---------------------------------------------------------------------------------------------------------
 
@@ -166,7 +165,7 @@ class Vector:
         return self.lines.let(f"{change} {self.type} {value} to {other.type}")
 
     def _rounded(self, value: str) -> str:
-        return widen(self.lanes, self.dtype, narrow(self.lanes, self.dtype, value))
+        return self.lanes.widened(self.dtype, self.lanes.narrowed(self.dtype, value))
 
     # -- lanes ---------------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.loop import carry_loop, lanes_of, load, load_one, store
+from tazza.codegen.loop import carry_loop, lanes_of
 from tazza.tensor import DataType
 
 FLOAT = DataType.FLOAT
@@ -73,17 +73,17 @@ class Writer:
 
     def put(self, value: str, pointer: str, index: str) -> None:
         """Write a whole vector."""
-        store(self.v, FLOAT, value, pointer, index, None)
+        self.v.store(value, pointer, index, None)
 
     def pair(self, pointer: str) -> list[str]:
         """Return the two vectors of a panel."""
-        return [load(self.v, FLOAT, pointer, str(half * self.v.count), None) for half in range(2)]
+        return [self.v.load(pointer, str(half * self.v.count), None) for half in range(2)]
 
     def add_outer(self, sums: Sequence[str], numbers: Iterable[str], vectors: Sequence[str]) -> list[str]:
         """Return a register tile of sums with products: each of the numbers, by its address, times each vector."""
         found: list[str] = []
         for r, at in enumerate(numbers):
-            one = load_one(self.v, FLOAT, at)
+            one = self.v.load_one(at)
             found += [self.v.fma(one, vector, sums[len(vectors) * r + k]) for k, vector in enumerate(vectors)]
         return found
 
@@ -93,7 +93,7 @@ class Writer:
         """Add what a loop of so many turns gives to vectors side by side, from an address on, or begin with it."""
         v, (pointer, several) = self.v, places
         indices = [str(i * v.count) for i in range(several)]
-        before = [v.constant(0.0) if begin else load(v, FLOAT, pointer, i, None) for i in indices]
+        before = [v.constant(0.0) if begin else v.load(pointer, i, None) for i in indices]
         for i, value in zip(indices, carry_loop(v, "0", count, before, body), strict=True):
             self.put(value, pointer, i)
 
@@ -105,7 +105,7 @@ class Writer:
 
         def thread(who: str, total: Sequence[str]) -> Sequence[str]:
             there = self.add(self.mul(self.sub(who, "%who"), apart), at)
-            return [self.v.add(total[0], load(self.v, FLOAT, own, there, None))]
+            return [self.v.add(total[0], self.v.load(own, there, None))]
 
         return carry_loop(self.v, "0", "%many", [self.v.constant(0.0)], thread)[0]
 

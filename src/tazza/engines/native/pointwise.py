@@ -14,7 +14,7 @@ from tazza.codegen.block import BlockLaunch, Word, accepts_dense
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.formula_plan import Axes, Operand, plan_formula
 from tazza.codegen.kernel import lane_count, threads_of
-from tazza.codegen.loop import each_vector, lanes_of, load, load_one, store
+from tazza.codegen.loop import each_vector, lanes_of
 from tazza.codegen.nest import HEAD, each_row
 from tazza.codegen.scalar import Scalars
 from tazza.codegen.typed import TypedEmission, Vector
@@ -123,16 +123,20 @@ def _write(
     depth, given = told
 
     def row(pointers: Sequence[str], begin: str, end: str) -> None:
-        fixed = {f"a{k}": load_one(v, dtype, pointers[k]) for k, (dtype, changes) in enumerate(sources) if not changes}
+        fixed = {
+            f"a{k}": v.load_one(pointers[k], dtype=dtype) for k, (dtype, changes) in enumerate(sources) if not changes
+        }
 
         def body(i: str, mask: str | None) -> None:
             moving = {
-                f"a{k}": load(v, dtype, pointers[k], i, mask) for k, (dtype, changes) in enumerate(sources) if changes
+                f"a{k}": v.load(pointers[k], i, mask, dtype=dtype)
+                for k, (dtype, changes) in enumerate(sources)
+                if changes
             }
             emission = Emission(v, {**given, **fixed, **moving})
             values = [emission.write(one) for one in results]
             for dtype, value, pointer in zip(targets, values, pointers[len(sources) :], strict=True):
-                store(v, dtype, value, pointer, i, mask)
+                v.store(value, pointer, i, mask, dtype=dtype)
 
         each_vector(v, begin, end, body)
 

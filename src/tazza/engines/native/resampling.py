@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tazza.codegen.block import BlockLaunch, Constant, Scratch, Slot, Word
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import carry_loop, each_vector, lanes_of, load, load_one, store
+from tazza.codegen.loop import carry_loop, each_vector, lanes_of
 from tazza.codegen.rows import FIRST, D, each_row, element, row_at, when
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES
@@ -182,7 +182,7 @@ class _Writer:
         when(lines, lines.let(f"icmp sgt i64 {self._word('counts', r)}, 0"), copied, filled)
 
     def _columns(self, target: str, value: Callable[[str, str | None], str]) -> None:
-        each_vector(self.v, "0", self.width, lambda i, mask: store(self.v, FLOAT, value(i, mask), target, i, mask))
+        each_vector(self.v, "0", self.width, lambda i, mask: self.v.store(value(i, mask), target, i, mask))
 
     def _summed(self, n: str) -> None:
         """Write a row of sums."""
@@ -196,9 +196,9 @@ class _Writer:
             def add(k: str, total: Sequence[str]) -> Sequence[str]:
                 which = lines.let(f"add i64 {first}, {k}")
                 row = row_at(lines, source, self._word("sources", which), self._length)
-                return [v.add(total[0], self._times("row_weights", which, load(v, FLOAT, row, i, mask)))]
+                return [v.add(total[0], self._times("row_weights", which, v.load(row, i, mask)))]
 
-            store(v, FLOAT, carry_loop(v, "0", count, [v.constant(0.0)], add)[0], scratch, i, mask)
+            v.store(carry_loop(v, "0", count, [v.constant(0.0)], add)[0], scratch, i, mask)
 
         each_vector(v, "0", self._length, down)
 
@@ -208,7 +208,7 @@ class _Writer:
                 found = self._pick(scratch, picks, i, mask, v.constant(0.0))
                 if self.weighted:
                     weights = row_at(lines, self.at["column_weights"], k, self.width)
-                    found = v.mul(found, load(v, FLOAT, weights, i, mask))
+                    found = v.mul(found, v.load(weights, i, mask))
                 return [v.add(total[0], found)]
 
             return carry_loop(v, "0", self.number["picked"], [v.constant(0.0)], add)[0]
@@ -218,7 +218,7 @@ class _Writer:
     def _times(self, name: str, i: str, value: str) -> str:
         if not self.weighted:
             return value
-        return self.v.mul(value, load_one(self.v, FLOAT, element(self.lines, self.at[name], i)))
+        return self.v.mul(value, self.v.load_one(element(self.lines, self.at[name], i)))
 
     def _pick(self, base: str, picks: str, i: str, mask: str | None, otherwise: str) -> str:
         """Return the elements of a row that the picks from i on name, `otherwise` where they name none."""

@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.loop import count_loop, lanes_below, load, share, step_loop, store, sweep
+from tazza.codegen.loop import count_loop, lanes_below, share, step_loop, sweep
 from tazza.codegen.row_plan import Operand, RowForm
 from tazza.codegen.rows import report, when
 from tazza.codegen.typed import MEMORY, Vector
@@ -237,7 +237,9 @@ class Rows:
         if self.rows.wrong:
             self._report(numbers[self.rows.wrong], one.mask)
         for operand in self.rows.written("row"):
-            store(self.numbers.lanes, operand.dtype, numbers[operand.name], self.at[operand.name], one.row, one.mask)
+            self.numbers.lanes.store(
+                numbers[operand.name], self.at[operand.name], one.row, one.mask, dtype=operand.dtype
+            )
 
     def _report(self, number: str, mask: str | None) -> None:
         """Leave a status where a number is not 0."""
@@ -328,7 +330,9 @@ class Rows:
     def _pair(self, operand: Operand, place: str, mask: str | None) -> dict[str, str]:
         """Return the first and the second numbers of pairs."""
         double = Lanes(self.lines, 2 * self.v.count, 32)
-        both = load(double, operand.dtype, self.at[operand.name], self.write_words.mul(place, 2), self._twice(mask))
+        both = double.load(
+            self.at[operand.name], self.write_words.mul(place, 2), self._twice(mask), dtype=operand.dtype
+        )
         return {
             name: self.lines.shuffle(double.type, range(odd, double.count, 2), both)
             for odd, name in enumerate(operand.parts)
@@ -339,7 +343,7 @@ class Rows:
         order = [one for lane in range(v.count) for one in (lane, v.count + lane)]
         both = self.lines.shuffle(v.type, order, *values)
         place = self.write_words.mul(place, 2)
-        store(double, operand.dtype, both, self.at[operand.name], place, self._twice(mask))
+        double.store(both, self.at[operand.name], place, self._twice(mask), dtype=operand.dtype)
 
     def _twice(self, mask: str | None) -> str | None:
         """Return the mask of pairs."""
@@ -362,7 +366,7 @@ class Rows:
                 if operand.parts:
                     self._store_pair(operand, found, place, mask)
                 else:
-                    store(self.v, operand.dtype, found[0], self.at[operand.name], place, mask)
+                    self.v.store(found[0], self.at[operand.name], place, mask, dtype=operand.dtype)
             return carried
 
         self._sweep(one, span, body)

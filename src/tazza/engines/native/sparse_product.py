@@ -27,11 +27,8 @@ from tazza.codegen.loop import (
     each_vector,
     lanes_below,
     lanes_of,
-    load,
-    load_one,
     share,
     step_loop,
-    store,
     while_loop,
 )
 from tazza.codegen.rows import element, when
@@ -82,7 +79,7 @@ class Matrix:
 
     def value(self, i: str) -> str:
         """Return a vector full of value i."""
-        return load_one(self.v, self.dtype, element(self.v.lines, self.words[VALUES], i, KINDS[self.dtype]))
+        return self.v.load_one(element(self.v.lines, self.words[VALUES], i, KINDS[self.dtype]), dtype=self.dtype)
 
     def row(self, r: str) -> tuple[str, str]:
         """Return where the elements of row r begin and end, which is within [0, Z]."""
@@ -198,7 +195,7 @@ def _row(m: Matrix, r: str, n: str, vectors: int, mask: str | None) -> None:
     def add(i: str, sums: Values) -> list[str]:
         d, value = m.at(D, m.column(i), D_PITCH, n), m.value(i)
         at = [str(q * v.count) for q in range(vectors)]
-        return [v.fma(value, load(v, m.dtype, d, at[q], mask), sums[q]) for q in range(vectors)]
+        return [v.fma(value, v.load(d, at[q], mask, dtype=m.dtype), sums[q]) for q in range(vectors)]
 
     def add_together(i: str, sums: Values) -> list[str]:
         after: list[str] = []
@@ -212,7 +209,7 @@ def _row(m: Matrix, r: str, n: str, vectors: int, mask: str | None) -> None:
         _, totals = step_loop(lines, v.type, (i, end, 1), totals, add)
     y = m.at(Y, r, Y_PITCH, n)
     for q, total in enumerate(totals):
-        store(v, m.dtype, total, y, str(q * v.count), mask)
+        v.store(total, y, str(q * v.count), mask, dtype=m.dtype)
 
 
 def _pairwise(v: Lanes, sums: Values) -> str:
@@ -236,7 +233,7 @@ def _sum_up(m: Matrix, taken: Callable[[str], Values], sums: Callable[[str], str
             at, value = sums(m.column(i)), m.value(i)
             for q, one in enumerate(vectors):
                 place = str(q * v.count)
-                store(v, m.dtype, v.fma(value, one, load(v, m.dtype, at, place, mask)), at, place, mask)
+                v.store(v.fma(value, one, v.load(at, place, mask, dtype=m.dtype)), at, place, mask, dtype=m.dtype)
 
         count_loop(lines, begin, end, add)
 
@@ -247,7 +244,7 @@ def _clear(m: Matrix, sums: Callable[[str], str], vectors: int, mask: str | None
     def clear(c: str) -> None:
         at = sums(c)
         for q in range(vectors):
-            store(m.v, m.dtype, m.v.constant(0.0), at, str(q * m.v.count), mask)
+            m.v.store(m.v.constant(0.0), at, str(q * m.v.count), mask, dtype=m.dtype)
 
     count_loop(m.v.lines, "0", m.words[C], clear)
 
@@ -261,7 +258,7 @@ def write_transposed(lines: Lines, dtype: DataType, index_bits: int) -> None:
     def tile(n: str, vectors: int, mask: str | None) -> None:
         def taken(r: str) -> list[str]:
             row = m.at(D, r, D_PITCH, n)
-            return [load(v, dtype, row, str(q * v.count), mask) for q in range(vectors)]
+            return [v.load(row, str(q * v.count), mask, dtype=dtype) for q in range(vectors)]
 
         def sums(c: str) -> str:
             return m.at(Y, c, Y_PITCH, n)
@@ -277,7 +274,7 @@ def write_scattered(lines: Lines, dtype: DataType, index_bits: int) -> None:
     m = Matrix.load(lines, dtype, index_bits)
     kind = m.v.scalar
 
-    each_vector(m.v, "0", m.words[C], lambda i, mask: store(m.v, dtype, m.v.constant(0.0), m.words[Y], i, mask))
+    each_vector(m.v, "0", m.words[C], lambda i, mask: m.v.store(m.v.constant(0.0), m.words[Y], i, mask, dtype=dtype))
 
     def row(r: str) -> None:
         begin, end = m.row(r)
@@ -314,7 +311,7 @@ def write_from_left(lines: Lines, dtype: DataType, index_bits: int) -> None:
 
         def taken(r: str) -> list[str]:
             row = element(lines, turned_D, lines.let(f"mul i64 {r}, {width}"), v.scalar)
-            return [load(v, dtype, row, str(q * v.count), None) for q in range(vectors)]
+            return [v.load(row, str(q * v.count), None, dtype=dtype) for q in range(vectors)]
 
         def turn(q: str, word: int, pitch: int, tile: str, way: Callable[[Matrix, Values, str, int], None]) -> None:
             lane = lines.let(f"mul i64 {q}, {v.count}")
@@ -347,9 +344,9 @@ def _turn_in(m: Matrix, rows: Values, tile: str, width: int) -> None:
     v = m.v
 
     def block(r: str, mask: str | None) -> None:
-        turned = transposed(v, [load(v, m.dtype, row, r, mask) for row in rows])
+        turned = transposed(v, [v.load(row, r, mask, dtype=m.dtype) for row in rows])
         for lane, vector in enumerate(turned):
-            store(v, m.dtype, vector, _line(v, tile, r, lane, width), "0", None)
+            v.store(vector, _line(v, tile, r, lane, width), "0", None, dtype=m.dtype)
 
     each_vector(v, "0", m.words[R], block)
 
@@ -359,9 +356,9 @@ def _turn_out(m: Matrix, rows: Values, tile: str, width: int) -> None:
     v = m.v
 
     def block(c: str, mask: str | None) -> None:
-        lines_of_tile = [load(v, m.dtype, _line(v, tile, c, lane, width), "0", None) for lane in range(v.count)]
+        lines_of_tile = [v.load(_line(v, tile, c, lane, width), "0", None, dtype=m.dtype) for lane in range(v.count)]
         for row, vector in zip(rows, transposed(v, lines_of_tile), strict=True):
-            store(v, m.dtype, vector, row, c, mask)
+            v.store(vector, row, c, mask, dtype=m.dtype)
 
     each_vector(v, "0", m.words[C], block)
 

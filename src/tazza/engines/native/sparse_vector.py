@@ -16,9 +16,7 @@ from tazza.codegen.loop import (
     each_vector,
     lanes_below,
     lanes_of,
-    load,
     step_loop,
-    store,
     sweep,
     while_loop,
 )
@@ -138,7 +136,7 @@ class _Held:
             for lane, column in enumerate(self._copied(i)):
                 one = lines.let(f"load {v.scalar}, ptr {element(lines, m.words[D], column, v.scalar)}")
                 taken = lines.let(f"insertelement {v.type} {taken}, {v.scalar} {one}, i32 {lane}")
-            store(v, m.dtype, v.mul(load(v, m.dtype, values, i, mask), taken), self.products, i, None)
+            v.store(v.mul(v.load(values, i, mask, dtype=m.dtype), taken), self.products, i, None, dtype=m.dtype)
 
         (largest,) = sweep(whole, "0", count, copy, ("zeroinitializer",))
         outside = lines.let(f"icmp uge {whole.type} {largest}, {whole.full(m.words[C])}")
@@ -166,17 +164,17 @@ class _Held:
         m, v = self.m, self.m.v
 
         def add(i: str, sums: Values) -> Values:
-            return [v.add(sums[0], load(v, m.dtype, self.products, i, None))]
+            return [v.add(sums[0], v.load(self.products, i, None, dtype=m.dtype))]
 
         i, (total,) = step_loop(v.lines, v.type, (begin, end, v.count), (total,), add)
         rest = lanes_below(v, v.lines.let(f"sub i64 {end}, {i}"))
-        return v.add(total, load(v, m.dtype, self.products, i, rest))
+        return v.add(total, v.load(self.products, i, rest, dtype=m.dtype))
 
     def write(self, sums: Values, r: str, last: str | None) -> None:
         """Write the sums of the lanes of some vectors to Y[r] and on, none to Y[last] and behind."""
         m, few = self.m, Lanes(self.m.v.lines, len(sums), self.m.v.bits)
         mask = None if last is None else lanes_below(few, few.lines.let(f"sub i64 {last}, {r}"))
-        store(few, m.dtype, sums_of_lanes(m.v, sums), m.words[Y], r, mask)
+        few.store(sums_of_lanes(m.v, sums), m.words[Y], r, mask, dtype=m.dtype)
 
 
 def _short_rows(held: _Held, first: str, last: str) -> None:

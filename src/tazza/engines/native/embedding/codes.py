@@ -8,7 +8,7 @@ codes each lane gets the 32 bits in which its own is.
 from __future__ import annotations
 
 from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.loop import KINDS, load_one
+from tazza.codegen.loop import KINDS
 from tazza.codegen.rows import element
 from tazza.data_class import dataclass
 from tazza.tensor import DataType
@@ -47,7 +47,7 @@ class Codes:
         if self.beside:
             pair = element(lines, row.pairs, lines.let(f"mul i64 {row.number}, 2"))
         scale, bias = (
-            load_one(v, self.scalars, element(lines, pair, which, KINDS[self.scalars]), align=1) for which in "01"
+            v.load_one(element(lines, pair, which, KINDS[self.scalars]), align=1, dtype=self.scalars) for which in "01"
         )
         first = lines.let(f"udiv i64 {n}, {self.in_byte}")
         found: list[str] = []

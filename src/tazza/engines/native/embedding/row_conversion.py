@@ -10,7 +10,7 @@ import numpy as np
 from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import KINDS, each_vector, lanes_of, load, narrow, store, sweep, widen
+from tazza.codegen.loop import KINDS, each_vector, lanes_of, narrow, sweep, widen
 from tazza.codegen.rows import FIRST, D, each_row, element
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.embedding.codes import Codes, Row
@@ -32,7 +32,9 @@ def write_decoding(lines: Lines, codes: Codes, dtype: DataType) -> None:
         nbytes = lines.let(f"mul i64 {lines.let(f'mul i64 {n}, {width}')}, {dtype.itemsize}")
         y = element(lines, target, nbytes, "i8")
 
-        each_vector(v, "0", width, lambda i, mask: store(v, dtype, codes.decoded(v, own, i, 1, mask)[0], y, i, mask))
+        each_vector(
+            v, "0", width, lambda i, mask: v.store(codes.decoded(v, own, i, 1, mask)[0], y, i, mask, dtype=dtype)
+        )
 
     each_row(lines, row)
 
@@ -64,7 +66,7 @@ def write_encoding(lines: Lines, format: RowFormat, dtype: DataType) -> None:
         bias, inverse = (v.splat(lines.let(f"extractelement <1 x float> {one}, i32 0")) for one in numbers[1:])
 
         def some(i: str, mask: str | None) -> None:
-            found = v.intrinsic("rint", v.mul(v.sub(load(v, dtype, x, i, mask), bias), inverse))
+            found = v.intrinsic("rint", v.mul(v.sub(v.load(x, i, mask, dtype=dtype), bias), inverse))
             finite = v.compare("olt", v.intrinsic("fabs", found), v.constant(math.inf))
             code = v.select(finite, found, v.constant(0.0))
             code = v.select(v.compare("olt", code, v.constant(0.0)), v.constant(0.0), code)
@@ -105,7 +107,7 @@ def _bounds(v: Lanes, dtype: DataType, x: str, width: str) -> tuple[str, str]:
 
     def more(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
         low, high = carried
-        least, most = (load(v, dtype, x, i, mask, v.constant(bound)) for bound in (LARGEST, -LARGEST))
+        least, most = (v.load(x, i, mask, v.constant(bound), dtype=dtype) for bound in (LARGEST, -LARGEST))
         return (
             v.select(v.compare("olt", least, low), least, low),
             v.select(v.compare("ogt", most, high), most, high),

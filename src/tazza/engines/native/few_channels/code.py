@@ -16,10 +16,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tazza.codegen.emit import Lines
-from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, store
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below
 from tazza.codegen.rows import element, when
 from tazza.codegen.vector import finished
-from tazza.codegen.writer import FLOAT
 from tazza.data_class import dataclass
 from tazza.engines.native.few_channels.packing import PACKING_WORDS, Packing, PackingWriter
 from tazza.operator import Expression
@@ -81,7 +80,7 @@ class _Writer(PackingWriter):
         k = self.mul(panel, self.panel)
         ks = [self.add(k, half * v.count) for half in range(2)]
         masks = [lanes_below(v, self.sub(w["K"], one)) for one in ks]
-        bias = [load(v, FLOAT, w["b"], *pair) if code.bias else v.constant(0.0) for pair in zip(ks, masks, strict=True)]
+        bias = [v.load(w["b"], *pair) if code.bias else v.constant(0.0) for pair in zip(ks, masks, strict=True)]
         # U[panel]: kH rows of kW * C numbers, each with 2 L filters.
         filters = element(lines, w["U"], self.mul(self.mul(panel, w["kH"]), self.run * self.panel))
 
@@ -147,5 +146,5 @@ class _Writer(PackingWriter):
     def keep(self, halves: Sequence[tuple[str, str, str]]) -> None:
         """Write a pixel: for each half where it goes, its mask and its value before the epilogue."""
         for at, mask, value in halves:
-            others = [load(self.v, FLOAT, S, at, mask) for S in self.S]
-            store(self.v, FLOAT, finished(self.v, self.code.epilogue, value, others), self.w["Y"], at, mask)
+            others = [self.v.load(S, at, mask) for S in self.S]
+            self.v.store(finished(self.v, self.code.epilogue, value, others), self.w["Y"], at, mask)

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tazza.codegen.emit import Lines
-from tazza.codegen.loop import count_loop, each_vector, lanes_below, load, share, store
+from tazza.codegen.loop import count_loop, each_vector, lanes_below, share
 from tazza.codegen.rows import element, when
-from tazza.codegen.writer import FLOAT, Writer
+from tazza.codegen.writer import Writer
 from tazza.data_class import dataclass
 
 PACKING_WORDS = (
@@ -85,7 +85,7 @@ class PackingWriter(Writer):
             target, y = element(lines, self.P, self.mul(i, w["pitch"])), self.add(top, i)
 
             def clear(at: str, mask: str | None) -> None:
-                store(self.v, FLOAT, self.v.constant(0.0), target, at, mask)
+                self.v.store(self.v.constant(0.0), target, at, mask)
 
             each_vector(self.v, "0", w["pitch"], clear)
             source = element(lines, start, self.mul(y, w["x_row"]))
@@ -100,7 +100,7 @@ class PackingWriter(Writer):
         """Copy a row whose channels are dense."""
 
         def some(i: str, mask: str | None) -> None:
-            store(self.v, FLOAT, load(self.v, FLOAT, source, i, mask), target, i, mask)
+            self.v.store(self.v.load(source, i, mask), target, i, mask)
 
         each_vector(self.v, "0", self.mul(self.w["W"], self.packing.C), some)
 
@@ -111,11 +111,11 @@ class PackingWriter(Writer):
         floats = self.mul(self.w["W"], C)
 
         def some(i: str, mask: str | None) -> None:
-            pixels = [load(v, FLOAT, plane, i, mask) for plane in planes]
+            pixels = [v.load(plane, i, mask) for plane in planes]
             for part in range(C):
                 at = self.add(self.mul(i, C), part * v.count)
                 within = None if mask is None else lanes_below(v, self.sub(floats, at))
-                store(v, FLOAT, self.interleaved(pixels, part), target, at, within)
+                v.store(self.interleaved(pixels, part), target, at, within)
 
         each_vector(v, "0", self.w["W"], some)
 

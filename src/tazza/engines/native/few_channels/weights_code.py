@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tazza.codegen.emit import Lines
-from tazza.codegen.loop import count_loop, lanes_below, load, share, store
+from tazza.codegen.loop import count_loop, lanes_below, share
 from tazza.codegen.rows import element
-from tazza.codegen.writer import FLOAT, LINE, scatter
+from tazza.codegen.writer import LINE, scatter
 from tazza.data_class import dataclass
 from tazza.engines.native.few_channels.packing import PACKING_WORDS, Packing, PackingWriter
 
@@ -136,7 +136,7 @@ class _Writer(PackingWriter):
         # For each pixel x of the row: dY[i][x], two vectors of output channels.
         def pixel(x: str, sums: Sequence[str]) -> Sequence[str]:
             here = element(self.lines, dY, self.mul(x, self.w["y_pixel"]))
-            pair = [load(v, FLOAT, here, str(half * v.count), mask) for half, mask in enumerate(masks)]
+            pair = [v.load(here, str(half * v.count), mask) for half, mask in enumerate(masks)]
             if windows is None:
                 return [v.add(one, value) for one, value in zip(sums, pair, strict=True)]
             numbers = element(self.lines, windows, self.mul(x, self.step))
@@ -168,4 +168,4 @@ class _Writer(PackingWriter):
             some = lanes_below(v, lines.let(f"select i1 {filters}, i64 {there}, i64 0"))
             scatter(v, total, element(lines, w["dW"], self.add(within, self.mul(k, w["w_k"]))), w["w_k"], some)
             if self.code.bias:
-                store(v, FLOAT, total, w["db"], k, lanes_below(v, lines.let(f"select i1 {filters}, i64 0, i64 {left}")))
+                v.store(total, w["db"], k, lanes_below(v, lines.let(f"select i1 {filters}, i64 0, i64 {left}")))

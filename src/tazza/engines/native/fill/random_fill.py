@@ -17,13 +17,13 @@ import numpy as np
 from tazza.codegen import double
 from tazza.codegen.block import BlockLaunch, Drawn, Scratch, Slot, float_word
 from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.loop import count_loop, each_vector, lanes_below, lanes_of, store
+from tazza.codegen.loop import count_loop, each_vector, lanes_below, lanes_of
 from tazza.codegen.rows import element, when
 from tazza.codegen.twister import CHUNK, SCRATCH_BYTES, Twister
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.fill.random_fill import GAUSSIAN_FILL, UNIFORM_FILL, UNIFORM_INT_FILL, scaled_fills
-from tazza.tensor import DataType, TensorSpec
+from tazza.tensor import TensorSpec
 
 TWISTER, HALF_PAIR, COUNT, Y, SCRATCH, FIRST, SECOND = range(1, 8)
 FRACTION = 24
@@ -118,7 +118,7 @@ def _each(lines: Lines, number: Callable[[Lanes, str], str]) -> None:
         y = element(lines, Y_at, done)
 
         def body(i: str, mask: str | None) -> None:
-            store(v, DataType.FLOAT, number(v, _words(v, twister, i)), y, i, mask)
+            v.store(number(v, _words(v, twister, i)), y, i, mask)
 
         each_vector(v, "0", here, body)
 
@@ -171,7 +171,7 @@ def _gaussian(lines: Lines) -> None:
 
     def take() -> None:
         z = v.splat(lines.let(f"load float, ptr {half}"))
-        store(v, DataType.FLOAT, scaled(z), first, "0", lanes_below(v, "1"))
+        v.store(scaled(z), first, "0", lanes_below(v, "1"))
         lines.do(f"store i32 0, ptr {kept}")
 
     when(lines, lines.let(f"icmp sgt i64 {used}, 0"), take)
@@ -186,8 +186,8 @@ def _gaussian(lines: Lines) -> None:
 
         def body(i: str, mask: str | None) -> None:
             z = _pairs(v, _words(v, twister, i))
-            store(v, DataType.FLOAT, z, twister.outputs, i, None)
-            store(v, DataType.FLOAT, scaled(z), y, i, mask)
+            v.store(z, twister.outputs, i, None)
+            v.store(scaled(z), y, i, mask)
 
         each_vector(v, "0", wanted, body)
         more = lines.let(f"icmp slt i64 {wanted}, {here}")

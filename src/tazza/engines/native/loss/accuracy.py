@@ -5,8 +5,8 @@ from __future__ import annotations
 from tazza.codegen.block import BlockLaunch, Scratch, Slot
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import lane_sums, lanes_of, load
-from tazza.codegen.rows import FIRST, FLOAT, D, N, each_row, element, finish_status, row_at, sum_float64, with_label
+from tazza.codegen.loop import lane_sums, lanes_of
+from tazza.codegen.rows import FIRST, D, N, each_row, element, finish_status, row_at, sum_float64, with_label
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, OpView
 from tazza.ops.loss.accuracy import ACCURACY
@@ -38,7 +38,7 @@ def _hits(lines: Lines) -> None:
                 """Count scores that are above; of equal ones those before the label count too."""
 
                 def counted(i: str, mask: str | None) -> str:
-                    found = v.compare(predicate, load(v, FLOAT, x, i, mask), scores)
+                    found = v.compare(predicate, v.load(x, i, mask), scores)
                     if mask is not None:
                         found = lines.let(f"and {v.mask} {found}, {mask}")
                     return v.select(found, v.constant(1.0), v.constant(0.0))

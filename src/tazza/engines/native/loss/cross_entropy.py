@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
-from tazza.codegen.loop import each_vector, lanes_of, load, store
-from tazza.codegen.rows import FIRST, FLOAT, D, N, each_row, element, finish_status, report, row_at, with_label
+from tazza.codegen.loop import each_vector, lanes_of
+from tazza.codegen.rows import FIRST, D, N, each_row, element, finish_status, report, row_at, with_label
 from tazza.codegen.vector import log
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, Operands, OpView
@@ -63,7 +63,7 @@ def _negative_logarithms(lines: Lines) -> None:
         Y = lines.load_pointer("%block", FIRST + 2)
 
         def body(i: str, mask: str | None) -> None:
-            store(v, FLOAT, v.neg(log(v, v.floor_at(load(v, FLOAT, Y, i, mask), PROBABILITY_MIN))), Y, i, mask)
+            v.store(v.neg(log(v, v.floor_at(v.load(Y, i, mask), PROBABILITY_MIN))), Y, i, mask)
 
         each_vector(v, "0", lines.load_word("%block", N), body)
 
@@ -86,7 +86,7 @@ def _scatter(lines: Lines) -> None:
     def row(n: str) -> None:
         x, dx = row_at(lines, X, n, width), row_at(lines, dX, n, width)
 
-        each_vector(v, "0", width, lambda i, mask: store(v, FLOAT, v.constant(0.0), dx, i, mask))
+        each_vector(v, "0", width, lambda i, mask: v.store(v.constant(0.0), dx, i, mask))
 
         def found(chosen: str) -> None:
             probability = v.splat(lines.let(f"load float, ptr {element(lines, x, chosen)}"))

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from tazza.codegen.block import BlockLaunch, Scratch, Slot, Word, float_word
 from tazza.codegen.emit import Lines
-from tazza.codegen.loop import each_vector, lanes_of, load, store
+from tazza.codegen.loop import each_vector, lanes_of
 from tazza.codegen.rows import (
     FIRST,
-    FLOAT,
     D,
     N,
     each_row,
@@ -129,7 +128,7 @@ def _backward(lines: Lines, *, weighted: bool, averaged: bool) -> None:
         factors = v.splat(factor)
 
         def scaled(i: str, mask: str | None) -> None:
-            store(v, FLOAT, v.mul(load(v, FLOAT, p, i, mask), factors), dx, i, mask)
+            v.store(v.mul(v.load(p, i, mask), factors), dx, i, mask)
 
         each_vector(v, "0", width, scaled)
 

@@ -15,9 +15,9 @@ from tazza.codegen.block import BlockLaunch, Scratch, Slot
 from tazza.codegen.emit import Lines
 from tazza.codegen.fold import fold_lanes
 from tazza.codegen.kernel import lane_count, threads_of
-from tazza.codegen.loop import count_loop, load, sweep
+from tazza.codegen.loop import count_loop, sweep
 from tazza.codegen.rows import STATUS, each_row, element, finish_status, index_at, rows_check, stop_if
-from tazza.codegen.writer import FLOAT, LINE, Writer
+from tazza.codegen.writer import LINE, Writer
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, OpView, Spec, kernel_key
 from tazza.operator.choice import MADE
@@ -126,7 +126,7 @@ class _Writer(Writer):
         v = self.v
 
         def some(e: str, mask: str | None, sums: Sequence[str]) -> list[str]:
-            a, b = ([load(v, FLOAT, one, e, mask) for one in side] for side in (left, right))
+            a, b = ([v.load(one, e, mask) for one in side] for side in (left, right))
             return [v.fma(x, y, sums[r * ACROSS + c]) for r, x in enumerate(a) for c, y in enumerate(b)]
 
         return fold_lanes(v, sweep(v, "0", self.w["E"], some, [v.constant(0.0)] * v.count))

@@ -12,8 +12,8 @@ from typing import cast
 from tazza.codegen.block import BlockLaunch, Slot, all_float32
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import Body, count_loop, lanes_of, load, share, store, sweep
-from tazza.codegen.rows import FLOAT, element, when
+from tazza.codegen.loop import Body, count_loop, lanes_of, share, sweep
+from tazza.codegen.rows import element, when
 from tazza.codegen.typed import Vector
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, OpView, Unsupported
@@ -76,15 +76,15 @@ def _write(lines: Lines, *, dense: bool) -> None:
                     if mask is not None:
                         fits = lines.let(f"and {v.mask} {fits}, {mask}")
                     if dense:
-                        value = load(v, FLOAT, source, first, fits)
+                        value = v.load(source, first, fits)
                     else:
                         here = Vector(lines, v.count, DataType.FLOAT)
                         value = here.gather(element(lines, source, first), "0", step_bytes, fits)
-                    store(v, FLOAT, value, target, q, mask)
+                    v.store(value, target, q, mask)
                     return carried
 
                 def nothing(q: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-                    store(v, FLOAT, v.constant(0.0), target, q, mask)
+                    v.store(v.constant(0.0), target, q, mask)
                     return carried
 
                 inside = lines.let(f"icmp ult i64 {line}, {words[H]}")

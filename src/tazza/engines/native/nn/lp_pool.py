@@ -17,9 +17,9 @@ from tazza.codegen.block import BlockLaunch, Slot, accepts_dense, all_float32
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.image import lies_as
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import count_loop, each_vector, fold_loop, load, share, store, sweep
+from tazza.codegen.loop import count_loop, each_vector, fold_loop, share, sweep
 from tazza.codegen.power import power
-from tazza.codegen.rows import FLOAT, element, first_lane
+from tazza.codegen.rows import element, first_lane
 from tazza.codegen.typed import Vector
 from tazza.codegen.writer import Writer, gather
 from tazza.engines.native import SOURCES, native
@@ -191,11 +191,11 @@ def _channels(w: Writer, x: str, y: str, over: Over, powered: Callable[[str], st
             def line(start: str, total: str) -> str:
                 def one(column: str, total: str) -> str:
                     at = w.add(w.add(start, w.mul(column, channels)), i)
-                    return v.add(total, powered(load(v, FLOAT, x, at, mask)))
+                    return v.add(total, powered(v.load(x, at, mask)))
 
                 return fold_loop(v, *widths, total, one)
 
-            store(v, FLOAT, over(line), target, i, mask)
+            v.store(over(line), target, i, mask)
 
         each_vector(v, "0", channels, some)
 
@@ -209,7 +209,7 @@ def _single(w: Writer, x: str, y: str, over: Over, powered: Callable[[str], str]
 
     def line(start: str, total: str) -> str:
         def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            found = v.add(carried[0], powered(load(v, FLOAT, x, w.add(start, i), mask)))
+            found = v.add(carried[0], powered(v.load(x, w.add(start, i), mask)))
             return (found if mask is None else v.select(mask, found, carried[0]),)
 
         return sweep(v, *widths, some, (total,))[0]
@@ -232,12 +232,12 @@ def _columns(w: Writer, x: str, y: str, over: Over, powered: Callable[[str], str
                 inside = lines.let(f"icmp ult {whole.type} {whole.counted(column, step)}, {limit}")
                 inside = inside if mask is None else lines.let(f"and {v.mask} {inside}, {mask}")
                 at = element(lines, x, w.add(start, column))
-                value = load(v, FLOAT, at, "0", inside) if dense else gather(v, at, step, inside)
+                value = v.load(at, "0", inside) if dense else gather(v, at, step, inside)
                 return v.select(inside, v.add(total, powered(value)), total)
 
             return fold_loop(v, "0", w.w["kernel"], total, one)
 
-        store(v, FLOAT, over(line), y, q, mask)
+        v.store(over(line), y, q, mask)
 
     each_vector(v, "0", w.w["out_width"], some)
 

@@ -12,8 +12,8 @@ from functools import partial
 from tazza.codegen.block import BlockLaunch, Slot, accepts_rows_or_vendor, all_float32, float_word
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import count_loop, each_vector, fold_loop, lanes_of, load, share, store
-from tazza.codegen.rows import FLOAT, element
+from tazza.codegen.loop import count_loop, each_vector, fold_loop, lanes_of, share
+from tazza.codegen.rows import element
 from tazza.codegen.vector import Emission
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Expression, Launch, OpView, Unsupported
@@ -72,14 +72,14 @@ def _write(lines: Lines, power: str, scaled: bool) -> None:
         def some(i: str, mask: str | None) -> None:
             def one(c: str, total: str) -> str:
                 at = element(lines, image, lines.let(f"mul i64 {c}, {area}"))
-                value = load(v, FLOAT, at, i, mask)
+                value = v.load(at, i, mask)
                 return v.fma(value, value, total)
 
             total = v.fma(fold_loop(v, first, last, v.constant(0.0), one), weight, bias)
             factor = Emission(v, {"s": total}).write(expression)
-            results = (v.mul(load(v, FLOAT, x, i, mask), factor), total)
+            results = (v.mul(v.load(x, i, mask), factor), total)
             for pointer, value in zip(given, results, strict=False):
-                store(v, FLOAT, value, pointer, i, mask)
+                v.store(value, pointer, i, mask)
 
         each_vector(v, "0", area, some)
 

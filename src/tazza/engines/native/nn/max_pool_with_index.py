@@ -13,8 +13,8 @@ from typing import cast
 from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import count_loop, each_vector, lanes_of, share, store
-from tazza.codegen.rows import FLOAT, element, when
+from tazza.codegen.loop import count_loop, each_vector, lanes_of, share
+from tazza.codegen.rows import element, when
 from tazza.codegen.typed import Vector
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, OpView, Unsupported
@@ -135,7 +135,7 @@ def _largest(lines: Lines) -> None:
             best, index = (
                 lines.let(f"load {kind}, ptr {one}") for kind, one in zip((v.type, whole.type), found, strict=True)
             )
-            store(v, FLOAT, best, element(lines, Y, at), q, mask)
+            v.store(best, element(lines, Y, at), q, mask)
             whole.store(index, element(lines, Index, at, "i32"), q, mask)
 
         each_vector(v, "0", out_width, some)
@@ -174,7 +174,7 @@ def _back(lines: Lines) -> None:
         size, start = _plane(lines, n, H, W)
         dx = element(lines, dX, start)
 
-        each_vector(v, "0", size, lambda i, mask: store(v, FLOAT, v.constant(0.0), dx, i, mask))
+        each_vector(v, "0", size, lambda i, mask: v.store(v.constant(0.0), dx, i, mask))
 
     def row(n: str, p: str, top: str) -> None:
         size, start = _plane(lines, n, H, W)

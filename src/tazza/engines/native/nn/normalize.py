@@ -10,7 +10,7 @@ import math
 from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import each_vector, lane_sums, lanes_of, load, store
+from tazza.codegen.loop import each_vector, lane_sums, lanes_of
 from tazza.codegen.rows import FIRST, FLOAT, D, each_row, row_at
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, OpView, Unsupported
@@ -43,7 +43,7 @@ def _write(lines: Lines) -> None:
         x, dy, dx = (row_at(lines, pointer, n, width) for pointer in pointers)
 
         def square(i: str, mask: str | None) -> str:
-            here = load(v, FLOAT, x, i, mask)
+            here = v.load(x, i, mask, dtype=FLOAT)
             return v.mul(here, here)
 
         length = v.intrinsic("sqrt", v.splat(v.sum(lane_sums(v, "0", width, square))))
@@ -51,16 +51,16 @@ def _write(lines: Lines) -> None:
         divisor = v.floor_at(length, SHORTEST)
 
         def unit(i: str, mask: str | None) -> str:
-            return v.select(short, zero, v.div(load(v, FLOAT, x, i, mask), divisor))
+            return v.select(short, zero, v.div(v.load(x, i, mask, dtype=FLOAT), divisor))
 
         def product(i: str, mask: str | None) -> str:
-            return v.mul(unit(i, mask), load(v, FLOAT, dy, i, mask))
+            return v.mul(unit(i, mask), v.load(dy, i, mask, dtype=FLOAT))
 
         total = v.splat(v.sum(lane_sums(v, "0", width, product)))
 
         def differences(i: str, mask: str | None) -> None:
             along = v.mul(unit(i, mask), total)
-            store(v, FLOAT, v.div(v.sub(load(v, FLOAT, dy, i, mask), along), divisor), dx, i, mask)
+            v.store(v.div(v.sub(v.load(dy, i, mask, dtype=FLOAT), along), divisor), dx, i, mask, dtype=FLOAT)
 
         each_vector(v, "0", width, differences)
 

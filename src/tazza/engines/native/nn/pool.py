@@ -31,9 +31,7 @@ from tazza.codegen.loop import (
     lane_sums,
     lanes_below,
     lanes_of,
-    load,
     share,
-    store,
 )
 from tazza.codegen.rows import FIRST, FLOAT, D, each_row, element, row_at
 from tazza.codegen.typed import Vector
@@ -301,7 +299,7 @@ def _means(lines: Lines) -> None:
 
     def row(n: str) -> None:
         x = row_at(lines, X, n, width)
-        total = v.sum(lane_sums(v, "0", width, lambda i, mask: load(v, FLOAT, x, i, mask)))
+        total = v.sum(lane_sums(v, "0", width, lambda i, mask: v.load(x, i, mask)))
         value = lines.let(f"fdiv float {total}, {lines.let(f'uitofp i64 {width} to float')}")
         lines.do(f"store float {value}, ptr {element(lines, Y, n)}")
 
@@ -320,18 +318,18 @@ def _channels(v: Lanes, row: Row, *, part: Part) -> None:
         x, dx = element(lines, row.x, here), element(lines, row.dx, here)
 
         def body(i: str, mask: str | None) -> None:
-            told = part.told(v, load(v, FLOAT, x, i, mask))
+            told = part.told(v, v.load(x, i, mask))
 
             def line(start: str, total: str) -> str:
                 def one(p: str, total: str) -> str:
                     at = lines.let(f"add i64 {start}, {lines.let(f'mul i64 {p}, {channels}')}")
                     at = lines.let(f"add i64 {at}, {i}")
-                    seen, given = load(v, FLOAT, row.y, at, mask), load(v, FLOAT, row.dy, at, mask)
+                    seen, given = v.load(row.y, at, mask), v.load(row.dy, at, mask)
                     return part.add(v, total, told, seen, given)
 
                 return fold_loop(v, first, last, total, one)
 
-            store(v, FLOAT, _over_lines(v, row, line), dx, i, mask)
+            v.store(_over_lines(v, row, line), dx, i, mask)
 
         each_vector(v, "0", channels, body)
 
@@ -350,7 +348,7 @@ def _columns(v: Lanes, row: Row, *, part: Part, apart: bool) -> None:
     whole = places.type
 
     def body(i: str, mask: str | None) -> None:
-        told = part.told(v, load(v, FLOAT, row.x, i, mask))
+        told = part.told(v, v.load(row.x, i, mask))
         # The tables are filled up to whole vectors.
         shift, count = (
             lines.let(f"load {whole}, ptr {element(lines, pointer, i, 'i32')}, align 4") for pointer in (shifts, counts)
@@ -362,13 +360,13 @@ def _columns(v: Lanes, row: Row, *, part: Part, apart: bool) -> None:
                 first = lines.let(f"add i64 {base}, {j}")
                 at = lines.let(f"add i64 {start}, {first}")
                 inside = lanes_below(v, lines.let(f"sub i64 {out_width}, {first}"))
-                seen, given = (_permute(v, load(v, FLOAT, pointer, at, inside), shift) for pointer in (row.y, row.dy))
+                seen, given = (_permute(v, v.load(pointer, at, inside), shift) for pointer in (row.y, row.dy))
                 covered = lines.let(f"icmp slt {whole} {places.full(j)}, {count}")
                 return v.select(covered, part.add(v, total, told, seen, given), total)
 
             return one("0", total) if apart else fold_loop(v, "0", most, total, one)
 
-        store(v, FLOAT, _over_lines(v, row, line), row.dx, i, mask)
+        v.store(_over_lines(v, row, line), row.dx, i, mask)
 
     each_vector(v, "0", width, body)
 

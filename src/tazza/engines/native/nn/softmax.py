@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import each_vector, lanes_of, load, store, sweep
-from tazza.codegen.rows import EXP_FLOPS, FIRST, FLOAT, D, each_row, row_at, softmax_row
+from tazza.codegen.loop import each_vector, lanes_of, sweep
+from tazza.codegen.rows import EXP_FLOPS, FIRST, D, each_row, row_at, softmax_row
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, OpView
 from tazza.ops.nn.softmax import SOFTMAX, SOFTMAX_GRADIENT
@@ -54,13 +54,13 @@ def _softmax_gradient(lines: Lines) -> None:
         y, dy, dx = (row_at(lines, one, n, width) for one in (Y, dY, dX))
 
         def products(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            return (v.fma(load(v, FLOAT, y, i, mask), load(v, FLOAT, dy, i, mask), carried[0]),)
+            return (v.fma(v.load(y, i, mask), v.load(dy, i, mask), carried[0]),)
 
         dot = v.splat(v.sum(sweep(v, "0", width, products, (v.constant(0.0),))[0]))
 
         def differences(i: str, mask: str | None) -> None:
-            value = v.mul(load(v, FLOAT, y, i, mask), v.sub(load(v, FLOAT, dy, i, mask), dot))
-            store(v, FLOAT, value, dx, i, mask)
+            value = v.mul(v.load(y, i, mask), v.sub(v.load(dy, i, mask), dot))
+            v.store(value, dx, i, mask)
 
         each_vector(v, "0", width, differences)
 

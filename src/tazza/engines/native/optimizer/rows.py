@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from tazza.codegen.block import BlockLaunch, Slot, accepts_rows_but
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import count_loop, each_vector, lane_sums, lanes_of, load, load_one, step_loop, store
+from tazza.codegen.loop import count_loop, each_vector, lane_sums, lanes_of, step_loop
 from tazza.codegen.row_update import Update, formulas_for, row_updates, update_of
 from tazza.codegen.rows import (
     FIRST,
@@ -58,7 +58,7 @@ class _Writer:
         )
         self.indices = lines.load_pointer("%block", POINTER)
         self.at = {name: lines.load_pointer("%block", POINTER + 1 + n) for n, name in enumerate(update.letters)}
-        self.scalars = {name: load_one(self.v, FLOAT, self.at[name]) for name in update.scalars}
+        self.scalars = {name: self.v.load_one(self.at[name]) for name in update.scalars}
         self.scalars |= update.shared.write(self.v, POINTER + 1 + len(update.letters))
 
     def index(self, k: str) -> str:
@@ -118,7 +118,7 @@ class _Writer:
         if formulas.mean is not None:
             values["mean"] = self._mean(formulas.mean, k, row, values)
         for letter in sorted(update.one):
-            values[letter] = load_one(v, FLOAT, element(lines, self.at[letter], row))
+            values[letter] = v.load_one(element(lines, self.at[letter], row))
         for letter, expression in formulas.row.items():
             values[letter] = Emission(v, values).write(expression)
             lines.do(f"store float {first_lane(v, values[letter])}, ptr {element(lines, self.at[letter], row)}")
@@ -127,7 +127,7 @@ class _Writer:
             emission = Emission(v, values | self._loaded(formulas.each.values(), (k, row), i, mask))
             results = {letter: emission.write(expression) for letter, expression in formulas.each.items()}
             for letter, result in results.items():
-                store(v, FLOAT, result, self._start(letter, k, row), i, mask)
+                v.store(result, self._start(letter, k, row), i, mask)
 
         each_vector(v, "0", self.width, elements)
 
@@ -137,7 +137,7 @@ class _Writer:
     def _loaded(self, read: Iterable[Expression], at: tuple[str, str], i: str, mask: str | None) -> dict[str, str]:
         names = {name for expression in read for name in expression.names}
         moving = names & ({*self.update.kept, *self.update.by_index} - self.update.one)
-        return {name: load(self.v, FLOAT, self._start(name, *at), i, mask) for name in sorted(moving)}
+        return {name: self.v.load(self._start(name, *at), i, mask) for name in sorted(moving)}
 
     def _mean(self, expression: Expression, k: str, row: str, values: Mapping[str, str]) -> str:
         lines, v = self.lines, self.v

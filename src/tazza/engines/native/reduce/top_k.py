@@ -13,8 +13,8 @@ from functools import partial
 from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import count_loop, each_vector, lanes_of, load, store
-from tazza.codegen.rows import FIRST, FLOAT, D, each_row, element, finish_status, report, when
+from tazza.codegen.loop import count_loop, each_vector, lanes_of
+from tazza.codegen.rows import FIRST, D, each_row, element, finish_status, report, when
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, Operands, OpView, Unsupported
@@ -142,7 +142,7 @@ def _candidates(
     def some(i: str, mask: str | None) -> None:
         _, room = room_for()
         worst = v.splat(lines.let(f"select i1 {room}, float {MINUS_INFINITY}, float {row.read(row.v, last, 'float')}"))
-        fits = v.compare("ogt", load(v, FLOAT, row.x, i, mask), worst)
+        fits = v.compare("ogt", v.load(row.x, i, mask), worst)
         everything = lines.let(f"select i1 {room}, {v.mask} {v.all_set}, {v.mask} {fits}")
         chosen = everything if mask is None else lines.let(f"and {v.mask} {everything}, {mask}")
         found = lines.let(f"bitcast {v.mask} {chosen} to {bits}")
@@ -248,7 +248,7 @@ def write_top_k_gradient(lines: Lines) -> None:
 
             count_loop(lines, "0", k, one)
 
-        each_vector(v, "0", size, lambda i, mask: store(v, FLOAT, v.constant(0.0), dx, i, mask))
+        each_vector(v, "0", size, lambda i, mask: v.store(v.constant(0.0), dx, i, mask))
         count_loop(lines, "0", inner, row)
 
     each_row(lines, outer)

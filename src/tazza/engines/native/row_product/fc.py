@@ -14,7 +14,7 @@ from tazza.codegen.block import BlockLaunch, Constant, Slot, Word
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.fold import fold_lanes
 from tazza.codegen.kernel import lane_count, threads_of
-from tazza.codegen.loop import count_loop, lanes_below, lanes_of, load, load_one, share, store, sweep
+from tazza.codegen.loop import count_loop, lanes_below, lanes_of, share, sweep
 from tazza.codegen.rows import element
 from tazza.codegen.vector import finished
 from tazza.data_class import dataclass
@@ -59,14 +59,14 @@ class Code:
             m = lines.let(f"mul i64 {i}, {v.count}")
             mask = lanes_below(v, lines.let(f"sub i64 {M}, {m}"))
             rows = _rows(lines, W, m, M, K, v.count)
-            bias = load_one(v, FLOAT, b) if self.single else load(v, FLOAT, b, m, mask)
+            bias = v.load_one(b) if self.single else v.load(b, m, mask)
 
             def one(n: str) -> None:
                 x = element(lines, X, lines.let(f"mul i64 {n}, {K}"))
                 value = v.add(_dot(v, x, rows, K), bias)
                 at = lines.let(f"add i64 {lines.let(f'mul i64 {n}, {M}')}, {m}")
-                others = [load(v, FLOAT, pointer, at, mask) for pointer in S]
-                store(v, FLOAT, finished(v, self.epilogue, value, others), Y, at, mask)
+                others = [v.load(pointer, at, mask) for pointer in S]
+                v.store(finished(v, self.epilogue, value, others), Y, at, mask)
 
             count_loop(lines, "0", N, one)
 
@@ -87,8 +87,8 @@ def _dot(v: Lanes, x: str, rows: Sequence[str], K: str) -> str:
     """Return a vector with the product of x and one row in each lane."""
 
     def step(k: str, mask: str | None, sums: Sequence[str]) -> Sequence[str]:
-        values = load(v, FLOAT, x, k, mask)
-        return [v.fma(load(v, FLOAT, row, k, mask), values, one) for row, one in zip(rows, sums, strict=True)]
+        values = v.load(x, k, mask)
+        return [v.fma(v.load(row, k, mask), values, one) for row, one in zip(rows, sums, strict=True)]
 
     return fold_lanes(v, sweep(v, "0", K, step, [v.constant(0.0)] * len(rows)))
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import count_loop, each_vector, lanes_of, load, store
+from tazza.codegen.loop import count_loop, each_vector, lanes_of
 from tazza.codegen.rows import FIRST, D, each_row, element, finish_status, index_at, rows_check, stop_if
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES, native
@@ -128,7 +128,7 @@ def _copy(parts: _Parts, x: str, y: str) -> None:
         return
     v = lanes_of(lines, 8 * parts.form.itemsize)
 
-    each_vector(v, "0", parts.width, lambda k, mask: store(v, dtype, load(v, dtype, x, k, mask), y, k, mask))
+    each_vector(v, "0", parts.width, lambda k, mask: v.store(v.load(x, k, mask, dtype=dtype), y, k, mask, dtype=dtype))
 
 
 def _copy_singles(parts: _Parts, a: str) -> None:
@@ -165,7 +165,7 @@ def write_sums(lines: Lines, form: Form) -> None:
                 return
 
             def some(k: str, mask: str | None) -> None:
-                store(v, FLOAT, v.add(load(v, FLOAT, y, k, mask), load(v, FLOAT, x, k, mask)), y, k, mask)
+                v.store(v.add(v.load(y, k, mask), v.load(x, k, mask)), y, k, mask)
 
             each_vector(v, "0", parts.width, some)
 
@@ -175,7 +175,7 @@ def write_sums(lines: Lines, form: Form) -> None:
 
 
 def _zeros(v: Lanes, start: str, count: str) -> None:
-    each_vector(v, "0", count, lambda i, mask: store(v, FLOAT, v.constant(0.0), start, i, mask))
+    each_vector(v, "0", count, lambda i, mask: v.store(v.constant(0.0), start, i, mask))
 
 
 def part_copies(extents: tuple[int, int, int], form: Form, indices: TensorSpec, slots: Sequence[Slot]) -> BlockLaunch:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, accepts_rows_but
 from tazza.codegen.emit import Lines
-from tazza.codegen.loop import count_loop, each_vector, lanes_of, load, load_one, store
+from tazza.codegen.loop import count_loop, each_vector, lanes_of
 from tazza.codegen.rows import FIRST, D, N, finish_status, first_lane, index_at, row_at, rows_check, stop_if, when
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, OpView, Unsupported
@@ -27,7 +27,7 @@ def write_sum(lines: Lines, bits: int, summands: int) -> None:
     v = lanes_of(lines)
     count, width, rows = (lines.load_word("%block", word) for word in (N, D, ROWS))
     indices, target = (lines.load_pointer("%block", word) for word in (INDICES, TARGET))
-    factor = load_one(v, FLOAT, lines.load_pointer("%block", FACTOR))
+    factor = v.load_one(lines.load_pointer("%block", FACTOR))
 
     def look(k: str) -> None:
         stop_if(lines, lines.let(f"icmp uge i64 {index_at(lines, indices, k, bits)}, {rows}"))  # -1 is too large
@@ -44,7 +44,7 @@ def write_sum(lines: Lines, bits: int, summands: int) -> None:
             y = row_at(lines, target, index_at(lines, indices, k, bits), width)
 
             def some(i: str, mask: str | None) -> None:
-                store(v, FLOAT, change(k, load(v, FLOAT, y, i, mask), i, mask), y, i, mask)
+                v.store(change(k, v.load(y, i, mask), i, mask), y, i, mask)
 
             each_vector(v, "0", width, some)
 
@@ -55,10 +55,10 @@ def write_sum(lines: Lines, bits: int, summands: int) -> None:
     when(lines, scaled, lambda: each(lambda k, y, i, mask: v.mul(y, factor)))
     for summand in range(summands):
         x = lines.load_pointer("%block", SUMMANDS + 2 * summand)
-        weight = load_one(v, FLOAT, lines.load_pointer("%block", SUMMANDS + 2 * summand + 1))
+        weight = v.load_one(lines.load_pointer("%block", SUMMANDS + 2 * summand + 1))
 
         def added(k: str, y: str, i: str, mask: str | None, x: str = x, weight: str = weight) -> str:
-            return v.add(y, v.mul(weight, load(v, FLOAT, row_at(lines, x, k, width), i, mask)))
+            return v.add(y, v.mul(weight, v.load(row_at(lines, x, k, width), i, mask)))
 
         each(added)
 

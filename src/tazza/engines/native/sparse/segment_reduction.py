@@ -14,7 +14,7 @@ from dataclasses import replace
 from tazza.codegen.block import BlockLaunch, Check, Memory, Scratch, Slot, Word
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import KINDS, carry_loop, count_loop, lane_sums, lanes_of, load, load_one, store
+from tazza.codegen.loop import KINDS, carry_loop, count_loop, lane_sums, lanes_of
 from tazza.codegen.rows import FIRST, LINES_ASKED, D, N, ask_ahead, element, finish_status, index_at, stop_if
 from tazza.codegen.vector import Emission
 from tazza.data_class import dataclass
@@ -148,11 +148,11 @@ class Segments:
             return self.work.codes.decoded(self.v, row, n, vectors, mask)
         dtype = self.work.dtype if name == "DATA" else FLOAT
         at = self.row(name, number, n, dtype)
-        return [load(self.v, dtype, at, str(q * self.v.count), mask) for q in range(vectors)]
+        return [self.v.load(at, str(q * self.v.count), mask, dtype=dtype) for q in range(vectors)]
 
     def scalar(self, place: str) -> str:
         """Return a vector full of the scalar of a row."""
-        return load_one(self.v, FLOAT, element(self.lines, self.at["SCALARS"], place))
+        return self.v.load_one(element(self.lines, self.at["SCALARS"], place))
 
     def size(self, begin: str, end: str) -> str:
         """Return a vector full of the number of rows of a segment."""
@@ -196,7 +196,7 @@ def write_reduction(lines: Lines, work: Work) -> None:
             for q, (y, top) in enumerate(zip(joined(reducer.start, reducer.join, tops), tops, strict=True)):
                 result = written(v, reducer.finish, {"y": y, "n": n, "top": top})
                 kept = lines.let(f"select i1 {is_empty}, {v.type} {v.constant(0.0)}, {v.type} {result}")
-                store(v, FLOAT, kept, s.row("Y", m, at), str(q * v.count), mask)
+                v.store(kept, s.row("Y", m, at), str(q * v.count), mask)
 
         tiles(v, "0", s.width, TILE, tile)
 
@@ -231,7 +231,7 @@ def write_spread(lines: Lines, work: Work) -> None:
                 target = s.row("dX", place, at)
                 for q in range(vectors):
                     values = {"n": n, **{name: found[q] for name, found in mine.items()}}
-                    store(v, FLOAT, written(v, reducer.back, values), target, str(q * v.count), mask)
+                    v.store(written(v, reducer.back, values), target, str(q * v.count), mask)
 
             count_loop(lines, begin, end, row)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tazza.codegen.block import float_word
 from tazza.codegen.emit import Lines
-from tazza.codegen.loop import count_loop, each_vector, lanes_of, load, store
+from tazza.codegen.loop import count_loop, each_vector, lanes_of
 from tazza.codegen.rows import element, when
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES, native
@@ -42,15 +42,15 @@ def write_suppression(lines: Lines) -> None:
         own = [v.splat(lines.let(f"load float, ptr {element(lines, each, i)}")) for each in corners]
 
         def behind(j: str, mask: str | None) -> None:
-            x1, y1, x2, y2, area = (load(v, FLOAT, each, j, mask) for each in corners)
+            x1, y1, x2, y2, area = (v.load(each, j, mask) for each in corners)
             wide = v.add(v.sub(least(own[2], x2), most_of(own[0], x1)), plus)
             high = v.add(v.sub(least(own[3], y2), most_of(own[1], y1)), plus)
             both = v.mul(most_of(wide, zero), most_of(high, zero))
             either = v.sub(v.add(own[4], area), both)
-            before = load(v, FLOAT, gone, j, mask)
+            before = v.load(gone, j, mask)
             marked = v.select(v.compare("ogt", both, v.mul(threshold, either)), one, before)
             marked = v.select(v.compare("oeq", either, zero), one, marked)  # 0 / 0 is not below a threshold either
-            store(v, FLOAT, marked, gone, j, mask)
+            v.store(marked, gone, j, mask)
 
         each_vector(v, lines.let(f"add i64 {i}, 1"), count, behind)
 

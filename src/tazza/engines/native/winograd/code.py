@@ -18,10 +18,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tazza.codegen.emit import Lines
-from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, share, store
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below, share
 from tazza.codegen.rows import element, when
 from tazza.codegen.vector import finished
-from tazza.codegen.writer import FLOAT
 from tazza.data_class import dataclass
 from tazza.engines.native.winograd.algorithm import Algorithm
 from tazza.engines.native.winograd.transform import apply_twice
@@ -202,7 +201,7 @@ class _Writer(ImageWriter):
         sums = carry_loop(v, "0", self.groups, [v.constant(0.0)] * (2 * rows), channels)
         # M[x][panel][tile + i / 2], half i % 2.
         for i, value in enumerate(sums):
-            store(v, FLOAT, value, M, str(i * L), None)
+            v.store(value, M, str(i * L), None)
 
     def gather(self, begin: str, count: str, panel: str, panels: str) -> None:
         """Write Y for the panels of a slice."""
@@ -228,21 +227,19 @@ class _Writer(ImageWriter):
                 # M of the tile, a x a: place x = y * a + x of M[x][panel][tile].
                 products = [
                     [
-                        load(v, FLOAT, self.M, self.add(self.mul(self.m_matrix, y * plan.a + x), source), None)
+                        v.load(self.M, self.add(self.mul(self.m_matrix, y * plan.a + x), source), None)
                         for x in range(plan.a)
                     ]
                     for y in range(plan.a)
                 ]
                 # b[k], once for all outputs of the tile.
-                bias = load(v, FLOAT, w["b"], k, some) if self.code.bias else None
+                bias = v.load(w["b"], k, some) if self.code.bias else None
                 # Y = epilogue(A^T M A + b): for each row y and column x of the m x m outputs.
                 for y, line in enumerate(apply_twice(v, plan.inverse, products)):
                     for x, value in enumerate(line):
                         found = value if bias is None else v.add(value, bias)
-                        others = [load(v, FLOAT, self.pixel(s, y, x, "y"), k, masks[y][x]) for s in S]
-                        store(
-                            v,
-                            FLOAT,
+                        others = [v.load(self.pixel(s, y, x, "y"), k, masks[y][x]) for s in S]
+                        v.store(
                             finished(self.v, self.code.epilogue, found, others),
                             self.pixel(Y, y, x, "y"),
                             k,

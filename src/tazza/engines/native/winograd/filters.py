@@ -8,7 +8,7 @@ from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
 from tazza.codegen.image import filter_steps, filters_to_pack
 from tazza.codegen.kernel import lane_count
-from tazza.codegen.loop import count_loop, lanes_below, lanes_of, share, store
+from tazza.codegen.loop import count_loop, lanes_below, lanes_of, share
 from tazza.codegen.rows import element
 from tazza.codegen.writer import gather
 from tazza.data_class import dataclass
@@ -21,7 +21,7 @@ from tazza.operator import LaidOut, Launch, Unsupported
 from tazza.operator.kernel import accepts_strided
 from tazza.ops.shape.copy import COPY
 from tazza.runtime.threads import thread_count
-from tazza.tensor import DataType, Opaque, TensorSpec
+from tazza.tensor import Opaque, TensorSpec
 
 ENGINE = "native/winograd"
 
@@ -117,7 +117,7 @@ class _Code:
                 for number, value in enumerate(chain(*apply_twice(v, self.algorithm.filters, taps))):
                     index = lines.let(f"add i64 {lines.let(f'mul i64 {matrix}, {number}')}, {place}")
                     lines.prefetch(element(lines, U, index), 4 * AHEAD * 2 * v.count, write=True)
-                    store(v, DataType.FLOAT, value, U, index, None)
+                    v.store(value, U, index, None)
 
         r = self.form.r
         count_loop(lines, first, last, row)

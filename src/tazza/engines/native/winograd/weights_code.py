@@ -22,9 +22,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from tazza.codegen.emit import Lines
-from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, share, store
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below, share
 from tazza.codegen.rows import element, when
-from tazza.codegen.writer import FLOAT, scatter
+from tazza.codegen.writer import scatter
 from tazza.data_class import dataclass
 from tazza.engines.native.winograd.algorithm import Algorithm
 from tazza.engines.native.winograd.transform import apply_twice
@@ -266,7 +266,7 @@ class _Writer(ImageWriter):
         # For each tile t of the block: U[c][k] += V[t][c] * Z[t][k].
         def add(t: str, sums: Sequence[str]) -> Sequence[str]:
             tile = self.mul(t, L)
-            pair = [load(v, FLOAT, one, tile, None) for one in Z]
+            pair = [v.load(one, tile, None) for one in Z]
             pixel = element(self.lines, V, tile)
             # One number c of V with both vectors k of Z, for ROWS channels c.
             return self.add_outer(sums, (element(self.lines, pixel, str(r)) for r in range(self.rows)), pair)
@@ -291,10 +291,7 @@ class _Writer(ImageWriter):
                 within = self.add(self.mul(self.mul(r, 2), v.count), half * v.count)
                 # U of c and k, a x a: place x = y * a + x.
                 sums = [
-                    [
-                        load(v, FLOAT, U, self.add(within, self.mul(self.w["u_matrix"], y * a + x)), None)
-                        for x in range(a)
-                    ]
+                    [v.load(U, self.add(within, self.mul(self.w["u_matrix"], y * a + x)), None) for x in range(a)]
                     for y in range(a)
                 ]
                 at = self.add(self.mul(channel, w["w_c"]), self.mul(start, w["w_k"]))
@@ -319,8 +316,8 @@ class _Writer(ImageWriter):
             dY = element(lines, w["dY"], k)
 
             def add(pixel: str, sums: Sequence[str]) -> Sequence[str]:
-                return [v.add(sums[0], load(v, FLOAT, dY, self.mul(pixel, w["y_pixel"]), mask))]
+                return [v.add(sums[0], v.load(dY, self.mul(pixel, w["y_pixel"]), mask))]
 
-            store(v, FLOAT, carry_loop(v, "0", pixels, [v.constant(0.0)], add)[0], w["db"], k, mask)
+            v.store(carry_loop(v, "0", pixels, [v.constant(0.0)], add)[0], w["db"], k, mask)
 
         count_loop(lines, first, last, channels)
