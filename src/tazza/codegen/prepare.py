@@ -97,7 +97,7 @@ def _strange(op: OpView, given: Mapping[str, Any], *, float32: bool) -> str | No
             if declared[letter].role is Role.INDEX:  # labels may be declared as anything
                 continue
             dtypes = _dtypes(declared, letter)
-            if float32 and (dtypes is None or (not isinstance(dtypes, DataType) and DataType.FLOAT in dtypes)):
+            if float32 and (dtypes is None or (isinstance(dtypes, frozenset) and DataType.FLOAT in dtypes)):
                 return f"it computes in float32, not {letter} of {spec}"
     return None
 

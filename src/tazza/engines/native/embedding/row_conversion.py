@@ -10,7 +10,7 @@ import numpy as np
 from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import KINDS, each_vector, lanes_of, narrow, sweep, widen
+from tazza.codegen.loop import KINDS, each_vector, lanes_of, sweep
 from tazza.codegen.rows import FIRST, D, each_row, element
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.embedding.codes import Codes, Row
@@ -99,7 +99,7 @@ def _scalars(v: Lanes, format: RowFormat, low: str, high: str) -> tuple[str, str
 
 
 def _half(v: Lanes, value: str) -> str:
-    return widen(v, DataType.FLOAT16, narrow(v, DataType.FLOAT16, value))
+    return v.widened(DataType.FLOAT16, v.narrowed(DataType.FLOAT16, value))
 
 
 def _bounds(v: Lanes, dtype: DataType, x: str, width: str) -> tuple[str, str]:

@@ -17,6 +17,7 @@ from tazza.codegen.rows import element
 from tazza.codegen.vector import Emission
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Expression, Launch, OpView, Unsupported
+from tazza.operator.kernel import Offered
 from tazza.ops.nn.lrn import LRN
 from tazza.runtime.machine import machine
 from tazza.tensor import ROW_MAJOR, TensorSpec
@@ -30,7 +31,7 @@ ROOTS = {0.5: "1 / sqrt(s)", 0.75: "1 / (sqrt(s) * sqrt(sqrt(s)))", 1.0: "1 / s"
 
 
 @native(LRN, accepts=accepts_rows_or_vendor, batch_invariant=True)
-def prepare_lrn(op: OpView, X: TensorSpec, scale: TensorSpec | None) -> Offer[partial[Launch]] | Unsupported:
+def prepare_lrn(op: OpView, X: TensorSpec, scale: TensorSpec | None) -> Offered:
     """Compile LRN; other layouts are left to oneDNN, which has code for them."""
     if not all_float32(X) or X.layout != ROW_MAJOR or op.order.upper() != "NCHW":
         return Unsupported(f"it takes row-major images of float32, NCHW, not {X} in {op.order}")

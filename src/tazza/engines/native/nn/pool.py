@@ -39,6 +39,7 @@ from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.pointwise import kernel_address
 from tazza.operator import Expression, LaidOut, Launch, OpView, Unsupported
+from tazza.operator.kernel import Offered
 from tazza.ops.nn.pool import MAX, clipped_pool_window, pool_gradients, pool_window, pools
 from tazza.ops.nn.window import Window
 from tazza.runtime.machine import machine
@@ -185,7 +186,7 @@ AVERAGES = [pools[type] for type, row in pools.rows.items() if row is not MAX]
 
 
 @native(*AVERAGES, accepts=accepts_rows_or_vendor, batch_invariant=True)
-def prepare_whole_average(op: OpView, X: TensorSpec) -> Offer[Callable[[], Launch]] | Unsupported:
+def prepare_whole_average(op: OpView, X: TensorSpec) -> Offered:
     """Compile means over whole images; all else is oneDNN's."""
     if not op.global_pooling or op.order.upper() == "NHWC" or X.layout != ROW_MAJOR or not all_float32(X):
         return Unsupported("it pools whole row-major images of float32, NCHW")

@@ -5,7 +5,6 @@ Letters as in `ops.nn.pool`, channels last; images of fewer dimensions have 1 fo
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import cast
 
 from tazza.codegen.block import BlockLaunch, Slot
@@ -18,6 +17,7 @@ from tazza.codegen.writer import Writer
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.nn.pool import MOST_SPATIAL, pair_at, sides_of, views_of
 from tazza.operator import Launch, OpView, Unsupported
+from tazza.operator.kernel import Offered
 from tazza.ops.nn.pool import pool_window
 from tazza.ops.quantized.int8_pool import int8_max_pool, int8_pool_relus, int8_pools, rectifies
 from tazza.runtime.machine import machine
@@ -42,7 +42,7 @@ TAKEN = [
 
 
 @native(*TAKEN, batch_invariant=True)
-def prepare_int8_max_pool(op: OpView, X: TensorSpec, Y: TensorSpec) -> Offer[Callable[[], Launch]] | Unsupported:
+def prepare_int8_max_pool(op: OpView, X: TensorSpec, Y: TensorSpec) -> Offered:
     """Compile the largest byte of each window."""
     window, outs = pool_window(op, X.shape)
     if window.rank > MOST_SPATIAL:

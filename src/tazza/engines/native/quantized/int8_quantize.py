@@ -23,6 +23,7 @@ from tazza.codegen.typed import Vector
 from tazza.codegen.vector import ROUND_32
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, Unsupported
+from tazza.operator.kernel import Offered
 from tazza.ops.quantized.int8_quantize import INT8_DEQUANTIZE, INT8_QUANTIZE
 from tazza.runtime.machine import machine
 from tazza.tensor import DataType, PerTensor, TensorSpec
@@ -40,7 +41,7 @@ FLOPS = 4
 
 
 @native(INT8_QUANTIZE, batch_invariant=True)
-def prepare_int8_quantize(X: TensorSpec, Y: TensorSpec) -> Offer[Callable[[], Launch]] | Unsupported:
+def prepare_int8_quantize(X: TensorSpec, Y: TensorSpec) -> Offered:
     """Compile Y = round(X / s) + z."""
     meaning = cast("PerTensor", Y.quantization)
     if X.dtype is not DataType.FLOAT or Y.dtype is not DataType.UINT8:
@@ -107,7 +108,7 @@ def _number(vector: Vector, word: int) -> str:
 
 
 @native(INT8_DEQUANTIZE, batch_invariant=True)
-def prepare_int8_dequantize(X: TensorSpec, Y: TensorSpec) -> Offer[Callable[[], Launch]] | Unsupported:
+def prepare_int8_dequantize(X: TensorSpec, Y: TensorSpec) -> Offered:
     """Compile Y = s (X - z)."""
     meaning = X.quantization
     if not isinstance(meaning, PerTensor):
@@ -137,6 +138,6 @@ def _write_back(lines: Lines, *, dtype: DataType) -> None:
     each_vector(given, *share(lines, lines.load_word("%block", SIZE), UNIT), some)
 
 
-def _offer(x: TensorSpec, y: TensorSpec, make: Callable[[], Launch]) -> Offer[Callable[[], Launch]]:
+def _offer(x: TensorSpec, y: TensorSpec, make: Callable[[], Launch]) -> Offered:
     """Return the offer of a pass over both."""
     return Offer(make, estimate_ns=math.fsum(one.nbytes for one in (x, y)) / machine().memory_bytes_per_ns)

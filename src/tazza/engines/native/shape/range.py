@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tazza.codegen.block import BlockLaunch, Slot, Word
+from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import lane_count, threads_of
 from tazza.codegen.loop import each_vector, share
@@ -36,17 +36,14 @@ def write_range(lines: Lines, dtype: DataType, *, start: bool, step: bool) -> No
 
 
 @native(RANGE)
-def prepare_range(op: OpView, start: TensorSpec, step: TensorSpec | None, Y: TensorSpec) -> Launch | Unsupported:
+def prepare_range(op: OpView, Y: TensorSpec) -> Launch | Unsupported:
     """Compile the fill; start and step are read in each run, so that others of as many numbers do as well."""
-    spec = Y
-    if spec.size >= COUNTED and spec.dtype.itemsize < 8:
-        return Unsupported(f"{spec.size} numbers are not counted in 32 bits")
+    dtype = Y.dtype
+    if Y.size >= COUNTED and dtype.itemsize < 8:
+        return Unsupported(f"{Y.size} numbers are not counted in 32 bits")
     start, step = op.has_input("stop"), op.has_input("step")
     address = SOURCES.compiled(
-        f"range {spec.dtype.label} {start} {step}",
-        lambda lines: write_range(lines, spec.dtype, start=start, step=step),
+        f"range {dtype.label} {start} {step}", lambda lines: write_range(lines, dtype, start=start, step=step)
     )
-    flops, nbytes = 3, spec.dtype.itemsize
-    words: list[Word] = [threads_of(spec.size, flops, nbytes), spec.size, Slot("Y")]
-    words += [Slot("start") if start else 0, Slot("step") if step else 0]
-    return BlockLaunch(address, tuple(words))
+    given = (Slot("start") if start else 0, Slot("step") if step else 0)
+    return BlockLaunch(address, (threads_of(Y.size, 3, dtype.itemsize), Y.size, Slot("Y"), *given))

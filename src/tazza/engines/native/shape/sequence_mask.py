@@ -70,7 +70,7 @@ def write_mask(lines: Lines, mode: str) -> None:
 
 
 @native(SEQUENCE_MASK)
-def prepare_sequence_mask(op: OpView, X: TensorSpec, lengths: TensorSpec | None) -> Launch:
+def prepare_sequence_mask(op: OpView, X: TensorSpec) -> Launch:
     """Compile the rows of a mode."""
     batches, rows, columns, each = divided(op, X.shape)
     value = np.float32(0 if op.grad else op.fill_val)
@@ -78,18 +78,6 @@ def prepare_sequence_mask(op: OpView, X: TensorSpec, lengths: TensorSpec | None)
     radius = max(-FARTHEST, min(op.radius, FARTHEST))
     lengths = Slot("lengths") if op.mode in COUNTED else 0
     threads = threads_of(batches * rows, 0, 8 * columns * each)
-    words = (
-        threads,
-        batches * rows,
-        columns * each,
-        0,
-        rows,
-        columns,
-        each,
-        radius,
-        pattern,
-        lengths,
-        Slot("X"),
-        Slot("Y"),
-    )
+    sizes = (batches * rows, columns * each, 0, rows, columns, each)
+    words = (threads, *sizes, radius, pattern, lengths, Slot("X"), Slot("Y"))
     return BlockLaunch(SOURCES.compiled(f"mask {op.mode}", lambda lines: write_mask(lines, op.mode)), words)

@@ -7,7 +7,7 @@ is wrong is then said in Python.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from tazza.codegen.emit import Lines
 from tazza.codegen.loop import count_loop, step_loop
@@ -56,7 +56,7 @@ def write_lengths(p: Places) -> None:
     """Add up the lengths."""
     lines = p.lines
 
-    def add(m: str, begin: tuple[str, ...] | list[str]) -> list[str]:
+    def add(m: str, begin: Sequence[str]) -> list[str]:
         p.begin_at(m, begin[0])
         length = p.number(m)
         p.refuse(lines.let(f"icmp ugt i64 {length}, {lines.let(f'sub i64 {p.rows}, {begin[0]}')}"))
