@@ -32,13 +32,14 @@ from tazza.array.program import (
 )
 from tazza.codegen.block import float_word
 from tazza.codegen.emit import Lines
-from tazza.codegen.kernel import threads_of
+from tazza.codegen.kernel import threads_for
 from tazza.codegen.loop import count_loop, each_vector, fold_loop, share, sweep
 from tazza.codegen.nest import Axis, merged, row_pointers
 from tazza.codegen.typed import HALVES, TypedEmission, Vector, joined
 from tazza.engines.native import SOURCES
 from tazza.engines.native.direct import Kind, address_of, kind_along, lane_count, lay_of, read, runner, steps_of
 from tazza.runtime.cache import Cache
+from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType
 from tazza.tensor.function import FUNCTIONS
 
@@ -91,7 +92,7 @@ def prepare_reduction(task: Sweep) -> Prepared:
     items = math.prod(extent for extent, _ in kept) * (-(-inner // COLUMNS) if row_kept else 1)
     rows = math.prod(extent for extent, _ in reduced)
     nbytes = sum(array.itemsize for array, kind in zip(arrays, kinds, strict=True) if kind != "one")
-    threads = min(threads_of(elements, flops_of(program), nbytes), max(1, items * chunks))
+    threads = min(threads_for(thread_count(), elements, flops_of(program), nbytes), max(1, items * chunks))
     count = float_word(float(elements // max(1, target.size)))
     step = target.dtype.itemsize if chunks == 1 else place.itemsize
     words = [threads, items, chunks, inner, rows, int(row_kept or rows >= chunks), count, step if chunks > 1 else 0]
