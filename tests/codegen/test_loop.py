@@ -9,7 +9,7 @@ import pytest
 
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import lane_count, unavailable
-from tazza.codegen.loop import carry_loop, count_loop, fold_loop, lanes_of, load, share, store, sweep
+from tazza.codegen.loop import KINDS, carry_loop, count_loop, fold_loop, lanes_of, load, share, store, sweep
 from tazza.codegen.rows import element
 from tazza.tensor import DataType
 from tests.launching import run_kernel

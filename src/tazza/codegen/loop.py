@@ -78,7 +78,8 @@ def widen(v: Lanes, dtype: DataType, value: str) -> str:
     if dtype is DataType.BFLOAT16:  # the upper half of a float32
         half = v.lines.let(f"zext {stored} {value} to <{v.count} x i32>")
         full = v.lines.let(f"shl <{v.count} x i32> {half}, splat (i32 16)")
-        return v.lines.let(f"bitcast <{v.count} x i32> {full} to {v.type}")
+        single = v.lines.let(f"bitcast <{v.count} x i32> {full} to <{v.count} x float>")
+        return single if v.bits == 32 else v.lines.let(f"fpext <{v.count} x float> {single} to {v.type}")
     if dtype is DataType.BOOL:
         return v.lines.let(f"uitofp {stored} {value} to {v.type}")
     return v.lines.let(f"fpext {stored} {value} to {v.type}")
@@ -92,6 +93,9 @@ def narrow(v: Lanes, dtype: DataType, value: str) -> str:
     lines = v.lines
     if dtype is DataType.BOOL:
         return lines.let(f"zext {v.mask} {v.compare('une', value, v.constant(0.0))} to {stored}")
+    if dtype is DataType.BFLOAT16 and v.bits == 64:  # by way of float32, as NumPy does
+        single = Lanes(lines, v.count, 32)
+        return narrow(single, dtype, lines.let(f"fptrunc {v.type} {value} to {single.type}"))
     if dtype is DataType.BFLOAT16:  # round to nearest, ties to even; NaN keeps its upper half and a set bit
         bits = v.bits_of(value)
         odd = v.int_op("and", v.int_op("lshr", bits, v.whole(16)), v.whole(1))
