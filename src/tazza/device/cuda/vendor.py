@@ -69,13 +69,18 @@ class Facts:
 
 
 class VendorLibrary:
-    """One library; thread-safe."""
+    """One library; thread-safe.
+
+    State, under the lock: what was loaded, or why it could not be, which is not tried again: to look for it takes
+    milliseconds, and every operator asks.
+    """
 
     def __init__(self, facts: Facts) -> None:
         """Load nothing yet."""
         self.facts = facts
         self._lock = freed_in_child(threading.Lock())
         self._found: Any = None
+        self._failed = ""
 
     def functions(self) -> Any:
         """Return the loaded library.
@@ -87,13 +92,21 @@ class VendorLibrary:
         if found is None:
             with self._lock:
                 if self._found is None:
-                    self._found = self._declared(self._load())
+                    self._found = self._loaded()
                 found = self._found
         return found
 
+    def _loaded(self) -> Any:
+        if not self._failed:
+            try:
+                return self._declared(self._load())
+            except UnavailableError as error:
+                self._failed = error.message
+        raise UnavailableError(self._failed, hint=self.facts.remedy)
+
     def use(self, library: Any) -> None:
         """Let `library`, which answers like it, be the one that was loaded; None: load it at the next use."""
-        self._found = library
+        self._found, self._failed = library, ""
 
     def unavailable(self) -> str | None:
         """Return why it cannot be used, or None."""
