@@ -63,6 +63,26 @@ def test_carry_and_fold(count: int) -> None:
     np.testing.assert_array_equal(Y, np.concatenate([one, other, total]))
 
 
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("dtype", [one for one in KINDS if one.is_float], ids=str)
+def test_elements_of_each_type_come_and_go(dtype: DataType, bits: int) -> None:
+    """Whatever the numbers are computed in: float64 is rounded to what is narrower."""
+    if dtype is DataType.DOUBLE and bits == 32:
+        pytest.skip("float32 does not hold it")
+    L = lane_count(bits)
+    X = np.random.default_rng(3).standard_normal(L).astype(dtype.numpy)
+    Y = np.zeros(L, dtype.numpy)
+
+    def work(lines: Lines) -> None:
+        v = lanes_of(lines, bits)
+        source, target = (lines.load_pointer("%block", word) for word in (1, 2))
+        store(v, dtype, v.mul(load(v, dtype, source, "0", None), v.constant(1.25)), target, "0", None)
+
+    run_kernel(f"loops: {dtype} in {bits}", work, 1, X.ctypes.data, Y.ctypes.data)
+    computed = X.astype(f"float{bits}") * 1.25
+    np.testing.assert_array_equal(Y, computed.astype(dtype.numpy))
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("n", [0, 1, 16, 37, 100])
 def test_sweep_over_the_parts_of_threads(n: int, threads: int) -> None:
