@@ -173,6 +173,7 @@ class MixLaunch:
     blocks: bool
     """Whether the call returns when the device has done the work, as copies from and to the host do."""
     scratch_bytes: int = 0
+    capturable: bool = False
 
     def bind(self, operands: Operands) -> Call:
         """Return the call; on the device it queues."""

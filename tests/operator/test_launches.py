@@ -36,6 +36,7 @@ class Adding:
     """A launch that adds a number."""
 
     scratch_bytes = 0
+    capturable = False
 
     def __init__(self, number: float) -> None:
         self._number = number

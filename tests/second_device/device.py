@@ -150,6 +150,7 @@ class SecondLaunch:
     parameters: tuple[str, ...]
     op: OpView
     scratch_bytes: int = 0
+    capturable: bool = False
 
     def bind(self, operands: Operands) -> Call:
         """Keep the spans that the work needs; what lies on the host is read when the work is queued."""

@@ -183,7 +183,7 @@ def _array(value: Any) -> Any:
 class Launch(Protocol):
     """What `prepare` returns: everything about a call but its addresses.
 
-    A launch may say more of itself: `implementation`, what it is called, and `capturable`, see there.
+    A launch may say more of itself: `implementation`, what it is called.
     """
 
     @property
@@ -191,18 +191,18 @@ class Launch(Protocol):
         """How much scratch memory a call needs."""
         ...
 
+    @property
+    def capturable(self) -> bool:
+        """Whether a device may record what a call queues, and queue it again by itself, as often as it is called.
+
+        Each call queues the same work on the same addresses, and does nothing else that shows, but for what is the
+        host's part of a `SplitCall`.
+        """
+        ...
+
     def bind(self, operands: Operands) -> Call:
         """Return the call on these operands."""
         ...
-
-
-def capturable(launch: Launch) -> bool:
-    """Whether a device may record what a launch queues, and queue it again by itself, as often as it is called.
-
-    A launch says so by an attribute of this name: each call queues the same work on the same addresses, and does
-    nothing else that shows. False where it does not say.
-    """
-    return bool(getattr(launch, "capturable", False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ class LaunchChain:
     @property
     def capturable(self) -> bool:
         """Whether all of them are."""
-        return all(map(capturable, self.launches))
+        return all(launch.capturable for launch in self.launches)
 
     def bind(self, operands: Operands) -> Call:
         """Return all calls as one."""
@@ -249,6 +249,7 @@ class SizedLaunch:
     launch: Callable[[Sizes], Launch]
     dtypes: Mapping[str, DataType]
     scratch_bytes: int = 0
+    capturable: bool = False
 
     def bind(self, operands: Operands) -> Call:
         """Return a call that finds the sizes, allocates, and makes the call for those."""
@@ -398,6 +399,7 @@ class ArrayLaunch:
     dynamic: Mapping[str, tuple[DataType, ...]]
     scratch_bytes: int = 0
     quantization: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    capturable: bool = False
 
     def bind(self, operands: Operands) -> Call:
         """Find the function's arguments by name."""

@@ -30,6 +30,7 @@ class PlainCopy:
     """Copies into a layout that NumPy can look at, from any: an opaque one's engine makes it plain first."""
 
     scratch_bytes: int = 0
+    capturable: bool = False
 
     def bind(self, operands: Operands) -> Call:
         """Return the copy."""
@@ -44,6 +45,7 @@ class ThroughPlain:
     spec: TensorSpec
     first: Launch
     second: Launch
+    capturable: bool = False
 
     @property
     def scratch_bytes(self) -> int:

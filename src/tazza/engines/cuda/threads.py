@@ -17,7 +17,7 @@ from tazza.codegen.nvptx import GridKernel, place
 from tazza.codegen.rows import element, when
 from tazza.codegen.rows import index_at as index_from
 from tazza.data_class import dataclass
-from tazza.engines.cuda.launch import THREADS, GridLaunch, Held, Status, blocks_for, own_code
+from tazza.engines.cuda.launch import THREADS, Brought, GridLaunch, Held, Status, blocks_for, own_code
 from tazza.tensor import DataType
 
 COUNT, STATUS = "count", "status"
@@ -197,11 +197,12 @@ Write: TypeAlias = "Callable[[Threads, str], None]"
 def each_launch(
     name: str,
     count: int,
-    words: Mapping[str, Word | Held],
+    words: Mapping[str, Word | Held | Brought],
     write: Write,
     *,
     complaint: str = "",
     scratch_bytes: int = 0,
+    recorded: Callable[[], GridLaunch] | None = None,
 ) -> GridLaunch:
     """Return the launch of a kernel with a thread for each of `count` things.
 
@@ -212,8 +213,9 @@ def each_launch(
         write: writes what the thread does of thing i.
         complaint: what it has found wrong where it reports something; none where it never does.
         scratch_bytes: how much scratch memory the launch needs.
+        recorded: makes what is recorded in its place, where numbers of the host are among the words.
     """
-    block: dict[str, Word | Held] = {COUNT: count, **({STATUS: 0} if complaint else {}), **words}
+    block: dict[str, Word | Held | Brought] = {COUNT: count, **({STATUS: 0} if complaint else {}), **words}
     names = tuple(block)
 
     def lay(lines: Lines) -> None:
@@ -224,4 +226,4 @@ def each_launch(
 
     code = own_code(f"each {name} {names}", GridKernel(len(block), lay))
     status = Status(names.index(STATUS), complaint) if complaint else None
-    return GridLaunch(code, (*block.values(),), blocks_for(count), THREADS, scratch_bytes, status)
+    return GridLaunch(code, (*block.values(),), blocks_for(count), THREADS, scratch_bytes, status, recorded)

@@ -92,6 +92,7 @@ class ConvLaunch:
     sizes: Sizes
     has_bias: bool
     shared: bool
+    capturable: bool = False
 
     @property
     def shapes(self) -> dict[str, Shape]:
@@ -164,6 +165,7 @@ class ConvGradientLaunch:
 
     sizes: Sizes
     outputs: frozenset[str]
+    capturable: bool = False
 
     @property
     def shapes(self) -> dict[str, Shape]:

@@ -58,6 +58,7 @@ class PrimitiveLaunch:
 
     primitive: PrimitiveDescriptor
     arguments: Mapping[str | int, Operand]
+    capturable: bool = False
 
     def __post_init__(self) -> None:
         """Generate the code now, not in the first run."""
@@ -85,6 +86,7 @@ class SequenceLaunch:
     steps: tuple[PrimitiveLaunch, ...]
     _offsets: dict[str, int] = field(init=False, repr=False, compare=False)
     _work: int = field(init=False, repr=False, compare=False)
+    capturable: bool = False
 
     def __post_init__(self) -> None:
         """Lay out the scratch memory: parts side by side, then the scratchpad that the steps share."""
@@ -192,6 +194,7 @@ class ZeroLaunch:
 
     letters: tuple[str, ...]
     scratch_bytes: int = 0
+    capturable: bool = False
 
     def bind(self, operands: Operands) -> Call:
         """Return a call that fills."""

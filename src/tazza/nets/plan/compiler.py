@@ -28,6 +28,7 @@ from tazza.operator.binding import check_overwritten
 from tazza.operator.placement import check_places
 from tazza.operator.reorder import copy_view, reorder_launch
 from tazza.operator.schema import Inferred, logical
+from tazza.operator.told import told_by
 from tazza.proto import OperatorDef
 from tazza.tensor import ROW_MAJOR, Blob, DataType, Layout, Opaque, Place, Tensor, TensorSpec
 
@@ -132,6 +133,8 @@ class _State:
     reshaped: dict[str, int] = field(default_factory=dict[str, int])
     loops: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
     chosen: dict[tuple[object, ...], Chosen] = field(default_factory=dict[tuple[object, ...], Chosen])
+    told: dict[PlanValue, Array] = field(default_factory=dict[PlanValue, Array])
+    """What host values that are made within the region hold, where it follows from shapes."""
 
 
 def compile_region(
@@ -249,14 +252,7 @@ def _add(state: _State, position: int, definition: OperatorDef) -> None:
     values = _values(state, definition, op.input_letters)
     check_places(op, [value.spec for value in inputs], state.context.place)
     inferred = state.inference.infer(op, position, [logical(value.spec) for value in inputs], values)
-    outputs: list[TensorSpec] = []
-    for letter, name, spec in zip(op.output_letters, definition.output, inferred.specs, strict=True):
-        if not isinstance(spec, TensorSpec) or not spec.shape_known or schema.outputs_by_letter[letter].dynamic:
-            raise Unplannable(position, f"the size of {name!r} depends on data")
-        if name in definition.input:
-            _prepare_overwritten(state, letter, name, spec)
-        _note_shape(state, position, state.current.get(name), spec)
-        outputs.append(replace(spec, place=state.context.place, layout=_wish(state, definition, name, spec)))
+    outputs = _output_specs(state, position, op, inferred)
     inputs = [state.current[name] for name in definition.input]
     if any(spec.dtype is DataType.STRING for spec in (*outputs, *(value.spec for value in inputs))):
         # References to Python's objects: raw memory that others write in turn, as an arena is, cannot hold them.
@@ -274,6 +270,9 @@ def _add(state: _State, position: int, definition: OperatorDef) -> None:
     for letter, name, spec in zip(op.output_letters, definition.output, outputs, strict=True):
         over = _overwritten(definition, name, letter, chosen, list(zip(inputs, taken, strict=True)))
         results.append(_output(state, name, spec, chosen.output_layout(letter), over))
+    if not state.context.place.is_host:
+        told = told_by(op, [value.spec for value in inputs], outputs)
+        state.told.update({state.current[name]: value for name, value in told.items()})
     _note_update(state, definition, results)
     cost = schema.infer_cost(op, [value.spec for value in taken], [value.spec for value in results])
     key = state.region.keys[position]
@@ -290,6 +289,27 @@ def _add(state: _State, position: int, definition: OperatorDef) -> None:
             cost,
         )
     )
+
+
+def _output_specs(state: _State, position: int, op: OpView, inferred: Inferred) -> list[TensorSpec]:
+    """Return the specs of the outputs of an operator, with places and the layouts that are wished for.
+
+    Raises:
+        Unplannable: one has no size yet, or is on the host, under a name that something else has there.
+    """
+    definition, here = op.definition, state.context.place
+    places = op.schema.infer_places(op, here)[1]
+    outputs: list[TensorSpec] = []
+    for letter, name, spec, place in zip(op.output_letters, definition.output, inferred.specs, places, strict=True):
+        if not isinstance(spec, TensorSpec) or not spec.shape_known or op.schema.outputs_by_letter[letter].dynamic:
+            raise Unplannable(position, f"the size of {name!r} depends on data")
+        if name in definition.input:
+            _prepare_overwritten(state, letter, name, spec)
+        elif place != here and name in state.current:
+            raise Unplannable(position, f"{name!r} is made on the host twice")
+        _note_shape(state, position, state.current.get(name), spec)
+        outputs.append(replace(spec, place=place, layout=_wish(state, definition, name, spec)))
+    return outputs
 
 
 def _chosen(
@@ -328,6 +348,8 @@ def _values(state: _State, definition: OperatorDef, letters: Sequence[str]) -> C
     def value_of(letter: str) -> Array | None:
         name = definition.input[letters.index(letter)]
         value = state.current[name]
+        if value in state.told:
+            return state.told[value]
         return state.read(name) if value.blob == name and not _rewritten(state, name) else None
 
     return value_of
@@ -399,7 +421,8 @@ def _overwritten(
 def _output(state: _State, name: str, spec: TensorSpec, layout: Layout, over: PlanValue | None) -> PlanValue:
     """Enter the value that a step writes under a name, over another one where it is in place."""
     if over is None:
-        value = PlanValue(name, replace(spec, layout=layout))
+        elsewhere = spec.place != state.context.place  # where no arena is
+        value = PlanValue(name, replace(spec, layout=layout), blob=name if elsewhere else None)
     else:
         if over.root.blob != name and name in state.stored and name not in state.pinned:
             state.pinned.add(name)

@@ -1,9 +1,10 @@
 """Sections of a program that a device records: their work is queued as one graph, not launch by launch.
 
 A section is a stretch of steps whose launches are `capturable`. What the host does anew in each run (numbers that it
-draws, values that it reads) cuts. Sections are recorded in the second run of a binding: by then kernels are loaded, and
-what is bound anew in each run is never recorded. What a device refuses to record runs launch by launch, a message says
-why, and two later runs try again.
+draws) cuts, unless it is the host's part of a call in two (`operator.split_call`): numbers that it reads, extents that
+it writes. These parts are made before the graph is queued. Sections are recorded in the second run of a binding: by
+then kernels are loaded, and what is bound anew in each run is never recorded. What a device refuses to record runs
+launch by launch, a message says why, and two later runs try again.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from tazza.device import Context
 from tazza.device.recorder import Recorder
 from tazza.errors import TazzaError
 from tazza.nets.plan.program import Step
-from tazza.operator import Call, capturable
+from tazza.operator import Call
+from tazza.operator.split_call import split
 from tazza.runtime.flags import flag
 from tazza.runtime.log import logger
 
@@ -47,7 +49,7 @@ def sections_of(steps: Sequence[Step]) -> list[tuple[int, ...]]:
     """
     found: list[list[int]] = [[]]
     for position, step in enumerate(steps):
-        if capturable(step.launch):
+        if step.launch.capturable:
             found[-1].append(position)
         elif found[-1]:
             found.append([])
@@ -79,8 +81,9 @@ def record(
 
 def _recorded(recorder: Recorder, section: Sequence[int], bind: Callable[[int, Context], Call]) -> Call | None:
     try:
-        calls = [bind(position, recorder.context) for position in section]
-        return recorder.record(lambda: _all(calls)).queue
+        hosts, calls = split([bind(position, recorder.context) for position in section])
+        queue = recorder.record(lambda: _all(calls)).queue
+        return queue if not hosts else lambda: _all((*hosts, queue))
     except TazzaError as error:
         logger.warning("%d steps of a plan run launch by launch, not as a graph: %s", len(section), error.message)
         return None

@@ -53,6 +53,7 @@ class UniqueLaunch:
     look_up: int
     placed: bool
     scratch_bytes: int = 0
+    capturable: bool = False
 
     def bind(self, operands: Operands) -> Call:
         """Return a call that makes a table as large as numbers lie apart."""

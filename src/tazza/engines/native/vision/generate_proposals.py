@@ -98,6 +98,7 @@ class _Launch:
     op: OpView
     scratch_bytes: int = 0
     implementation: str = "suppression compiled"
+    capturable: bool = False
 
     def bind(self, operands: Operands) -> Call:
         letters = [spec.name for spec in self.op.schema.inputs]

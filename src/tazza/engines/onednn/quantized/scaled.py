@@ -195,6 +195,7 @@ class _Computed:
     compute: Any
     reorder: PrimitiveLaunch | None
     dtype: DataType = DataType.INT8
+    capturable: bool = False
 
     @property
     def scratch_bytes(self) -> int:
