@@ -16,13 +16,15 @@ import tazza.operator
 import tazza.ops
 from tazza.device import device_option
 from tazza.engines import cublas, cuda, cudnn, gemm, native, nccl, onednn
-from tazza.errors import NumericError
+from tazza.errors import NumericError, UnsupportedError
 from tazza.nets import NetBase
 from tazza.nets.plan.recorded import GRAPHS
 from tazza.operator import SCHEMAS, Launch, operator_def
 from tazza.proto import NetDef, OperatorDef
 from tazza.tensor import CPUPlace, CUDAPlace, Place
 from tazza.workspace import Workspace
+from tests.check import Case
+from tests.device.cuda_cases import all_cases
 from tests.engines.cuda.updates import TYPES, problem
 
 DEVICE = CUDAPlace(0)
@@ -272,3 +274,24 @@ def test_no_counter_of_an_update_of_rows_cuts(type: str) -> None:
     given = dict(zip(op.input, inputs, strict=True)) | {"x": np.ones(3, np.float32)}
     net = graphed(ops, given, list(op.output))
     assert [row.graph for row in net.explain().rows] == [None, 1, 1]
+
+
+def of_host(case: Case) -> bool:
+    """Whether an operator reads or tells something on the host, beside what it does on the device."""
+    schema, op = SCHEMAS[case.type], SCHEMAS[case.type].view(case.definition(""))
+    told = [schema.outputs_by_letter[letter].host for letter in op.output_letters]
+    read = [schema.inputs_by_letter[letter].host for letter in op.input_letters]
+    return not schema.inputs_can_cross_devices and any((*told, *read)) and not all(read)
+
+
+@pytest.mark.slow
+def test_what_lies_on_the_host_gives_the_numbers_of_the_cpu_in_plans() -> None:
+    compared = 0
+    for case in filter(of_host, all_cases("cuda")):
+        op = case.definition("")
+        try:
+            graphed([op], dict(zip(op.input, case.arrays(), strict=True)), list(op.output), runs=3)
+        except UnsupportedError:  # with these arguments there is no kernel
+            continue
+        compared += 1
+    assert compared > 3
