@@ -27,6 +27,7 @@ from tazza.tensor import DataType, TensorSpec
 
 PLANES, H, W, OUT_H, OUT_W, KERNEL_H, KERNEL_W, STEP_H, STEP_W, TOP, LEFT, ADDRESSES = range(1, 13)
 MOST_TAPS = 4096
+MOST_STEP = 4
 BYTES, FLOPS = 24, 8
 """What an element of Y moves, and takes for each element of its window."""
 
@@ -65,16 +66,32 @@ def prepare_max_pool_with_index_gradient(
     del context
     if not all_float32(*inputs[:2]):
         return Unsupported(f"it computes in float32, not {inputs[0]}")
-    words = _words(op, cast("TensorSpec", outputs[0]), FLOPS)
+    dX = cast("TensorSpec", outputs[0])
+    words = _words(op, dX, FLOPS)
     if isinstance(words, Unsupported):
         return words
-    address = SOURCES.compiled("max pool with index gradient", _back)
+    step = words[STEP_W]
+    if _lie_apart(words):
+        text = f"max pool with index gradient, windows {step} columns apart"
+        address = SOURCES.compiled(text, lambda lines: _pick(lines, step))
+    else:
+        address = SOURCES.compiled("max pool with index gradient", _back)
     return BlockLaunch(address, (*words, Slot("dY"), Slot("Index"), Slot("dX")))
+
+
+def _lie_apart(words: Sequence[int]) -> bool:
+    """Return whether each place lies in one window at the most, and steps are few: each has shuffles of its own."""
+    return words[STEP_H] >= words[KERNEL_H] and MOST_STEP >= words[STEP_W] >= words[KERNEL_W]
+
+
+def _each_channel(lines: Lines, channel: Callable[[str], None]) -> None:
+    """Run `channel(number)` for each channel of this thread."""
+    first, last = share(lines, lines.load_word("%block", PLANES))
+    count_loop(lines, first, last, channel)
 
 
 def _each_row(lines: Lines, row: Callable[[str, str, str], None], before: Callable[[str], None] | None = None) -> None:
     """Run `row(channel, p, first row of the window)` for the rows of Y of each channel of this thread."""
-    first, last = share(lines, lines.load_word("%block", PLANES))
 
     def channel(n: str) -> None:
         if before is not None:
@@ -86,7 +103,7 @@ def _each_row(lines: Lines, row: Callable[[str, str, str], None], before: Callab
 
         count_loop(lines, "0", lines.load_word("%block", OUT_H), one)
 
-    count_loop(lines, first, last, channel)
+    _each_channel(lines, channel)
 
 
 def _plane(lines: Lines, n: str, height: int, width: int) -> tuple[str, str]:
@@ -219,3 +236,65 @@ def _back(lines: Lines) -> None:
         count_loop(lines, "0", out_width, one)
 
     _each_row(lines, row, clear)
+
+
+def _pick(lines: Lines, step: int) -> None:
+    """Write dX once, by vectors of a row: each place asks the one window that has it whether it was the largest there.
+
+    Windows are `step` columns apart: x lies in the window q = floor((x + left) / step), x + left - q step behind its
+    edge, which is below kW or in no window. A vector of windows becomes `step` vectors of places, by constant shuffles.
+    """
+    v, whole = lanes_of(lines), Vector(lines, lanes_of(lines).count, DataType.INT32)
+    real = Vector(lines, whole.count, DataType.FLOAT)
+    dY, Index, dX = (lines.load_pointer("%block", ADDRESSES + i) for i in range(3))
+    height, width, out_height, out_width, kernel_height, kernel_width, down = (
+        lines.load_word("%block", word) for word in (H, W, OUT_H, OUT_W, KERNEL_H, KERNEL_W, STEP_H)
+    )
+    top, left = (lines.load_word("%block", word) for word in (TOP, LEFT))
+    reached = lines.let(f"add i64 {lines.let(f'add i64 {width}, {left}')}, {step - 1}")
+    windows = lines.let(f"udiv i64 {reached}, {step}")
+
+    def channel(n: str) -> None:
+        _, start = _plane(lines, n, H, W)
+        _, out_start = _plane(lines, n, OUT_H, OUT_W)
+        count_loop(lines, "0", height, lambda y: row(y, start, out_start))
+
+    def row(y: str, start: str, out_start: str) -> None:
+        """Write row y of dX, from row p of dY or, between windows, with zeros."""
+        below = lines.let(f"add i64 {y}, {top}")
+        p = lines.let(f"udiv i64 {below}, {down}")
+        off = lines.let(f"sub i64 {below}, {lines.let(f'mul i64 {p}, {down}')}")
+        covered = lines.let(f"icmp ult i64 {off}, {kernel_height}")
+        covered = lines.let(f"and i1 {covered}, {lines.let(f'icmp ult i64 {p}, {out_height}')}")
+        first = lines.let(f"mul i64 {y}, {width}")
+        at = lines.let(f"add i64 {out_start}, {lines.let(f'mul i64 {p}, {out_width}')}")
+        dx = element(lines, dX, lines.let(f"add i64 {start}, {first}"))
+        dy, index = element(lines, dY, at), element(lines, Index, at, "i32")
+
+        def some(q: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+            del mask
+            there = lines.let(f"icmp ult {whole.type} {whole.counted(q, '1')}, {whole.full(out_width)}")
+            given, chosen = real.load(dy, q, there), whole.load(index, q, there)
+            begin = lines.let(f"sub i64 {lines.let(f'mul i64 {q}, {step}')}, {left}")
+            for part in range(step):
+                places = [part * whole.count + lane for lane in range(whole.count)]
+                spread = f"<{whole.count} x i32> <{', '.join(f'i32 {place // step}' for place in places)}>"
+                behind = f"<{', '.join(f'i32 {place % step}' for place in places)}>"
+                x = lines.let(f"add i64 {begin}, {places[0]}")
+                asked = whole.counted(lines.let(f"add i64 {first}, {x}"), "1")
+                here = lines.let(f"shufflevector {whole.type} {chosen}, {whole.type} poison, {spread}")
+                here = lines.let(f"icmp eq {whole.type} {here}, {asked}")
+                near = lines.let(f"icmp ult {whole.type} {behind}, {whole.full(kernel_width)}")
+                value = lines.let(f"shufflevector {v.type} {given}, {v.type} poison, {spread}")
+                value = v.select(lines.let(f"and {v.mask} {here}, {near}"), value, v.constant(0.0))
+                inside = lines.let(f"icmp ult {whole.type} {whole.counted(x, '1')}, {whole.full(width)}")
+                store(v, FLOAT, v.add(value, v.constant(0.0)), dx, x, inside)
+            return carried
+
+        def zeros(x: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+            store(v, FLOAT, v.constant(0.0), dx, x, mask)
+            return carried
+
+        when(lines, covered, lambda: sweep(v, "0", windows, some), lambda: sweep(v, "0", width, zeros))
+
+    _each_channel(lines, channel)
