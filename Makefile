@@ -52,8 +52,8 @@ ptxas: venv  ## Assemble every kernel of our own for CUDA for three generations 
 test-cuda-wheels: venv  ## Plans of cuDNN for GPUs that are described and not there, and declarations beside headers: with the extra cuda, a minute or two
 	$(BIN)/pytest -r s tests/wheels
 
-soak: venv  ## Ten thousand random nets under stress, thousands that are made and deleted or interrupted: some ten minutes
-	$(BIN)/pytest --quiet --soak tests/nets/test_stress.py tests/nets/test_interrupts.py tests/nets/test_interrupt_places.py
+soak: venv  ## Ten thousand random nets under stress, thousands that are made and deleted or interrupted, all arguments at their edges: some ten minutes
+	$(BIN)/pytest --quiet --soak tests/nets/test_stress.py tests/nets/test_interrupts.py tests/nets/test_interrupt_places.py tests/operator/test_extremes.py
 
 records: venv  ## Ten million records through readers, queues and stages on threads: some ten minutes; ONLY="--records 1000000 --minutes 5"
 	$(BIN)/python -m tests.records $(ONLY)

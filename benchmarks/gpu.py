@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,7 +67,7 @@ ROWS = (
 )  # fmt: skip
 
 
-def timed_here(row: Row, arrays: list[NDArray[Any]]) -> tuple[float, float]:
+def timed_here(row: Row, arrays: Sequence[NDArray[Any]]) -> tuple[float, float]:
     """Return the seconds of a call on the device, and of queueing it."""
     workspace = Workspace()
     names = [f"in{k}" for k in range(len(arrays))]
@@ -94,7 +94,7 @@ def timed_here(row: Row, arrays: list[NDArray[Any]]) -> tuple[float, float]:
     return best, host
 
 
-def timed_by_peer(row: Row, arrays: list[NDArray[Any]]) -> float | None:
+def timed_by_peer(row: Row, arrays: Sequence[NDArray[Any]]) -> float | None:
     """Return the seconds of a call of PyTorch on the device, None where it is not installed."""
     if importlib.util.find_spec("torch") is None:
         return None
@@ -117,32 +117,38 @@ def timed_by_peer(row: Row, arrays: list[NDArray[Any]]) -> float | None:
     return best
 
 
-def main() -> None:
-    """Print the table; says why where there is no device."""
+def show_rows(rows: Iterable[Row], numbers: Callable[[tuple[int, ...]], NDArray[np.float32]]) -> bool:
+    """Print the table of rows whose inputs are `numbers(shape)`; says why where there is no device, and returns so."""
     try:
         print(device_of(DEVICE).properties)
     except TazzaError as error:
         print(f"nothing to time: {error.message}")
-        return
-    random = np.random.default_rng(0)
+        return False
     print(f"{'':36}{'tazza us':>10}{'host us':>9}{'GB/s':>7}{'TFLOP/s':>9}{'PyTorch us':>12}{'ratio':>7}")
-    for row in ROWS:
+    for row in rows:
         try:
-            print(f"{row.name:36}{figures(row, random)}", flush=True)
+            told = figures(row, [numbers(shape) for shape in row.shapes])
         except Exception as error:  # the others are wanted too
-            print(f"{row.name:36}  failed: {type(error).__name__}: {error}", flush=True)
-    print()
-    show_nets()
+            told = f"  failed: {type(error).__name__}: {str(error).splitlines()[0]}"
+        print(f"{row.name:36}{told}", flush=True)
+    return True
 
 
-def figures(row: Row, random: np.random.Generator) -> str:
+def figures(row: Row, arrays: Sequence[NDArray[np.float32]]) -> str:
     """Return what is printed of a row behind its name."""
-    arrays = [random.standard_normal(shape, np.float32) for shape in row.shapes]
     seconds, host = timed_here(row, arrays)
     peer = timed_by_peer(row, arrays)
     told = "" if peer is None else f"{peer * 1e6:12.1f}{seconds / peer:7.2f}"
     rates = f"{row.nbytes / seconds / 1e9:7.0f}{row.flops / seconds / 1e12:9.1f}"
     return f"{seconds * 1e6:10.1f}{host * 1e6:9.1f}{rates}{told}"
+
+
+def main() -> None:
+    """Print the table, and that of nets."""
+    random = np.random.default_rng(0)
+    if show_rows(ROWS, lambda shape: random.standard_normal(shape, np.float32)):
+        print()
+        show_nets()
 
 
 if __name__ == "__main__":

@@ -9,9 +9,7 @@ import math
 
 import numpy as np
 
-from benchmarks.gpu import DEVICE, Row, timed_by_peer, timed_here
-from tazza.device import device_of
-from tazza.errors import TazzaError
+from benchmarks.gpu import Row, show_rows
 
 N = 1 << 26
 LENGTHS = (3, 10, 100, 1000, 1024, 4096, 10_000, 30_000, 100_000)
@@ -39,19 +37,9 @@ def rows() -> list[Row]:
 
 
 def main() -> None:
-    """Print the table; says why where there is no device."""
-    try:
-        print(device_of(DEVICE).properties)
-    except TazzaError as error:
-        print(f"nothing to time: {error.message}")
-        return
+    """Print the table."""
     numbers = np.random.default_rng(0).standard_normal(N, np.float32)
-    print(f"{'':32}{'tazza us':>10}{'GB/s':>7}{'PyTorch us':>12}{'ratio':>7}")
-    for row in rows():
-        arrays = [numbers[: math.prod(shape)].reshape(shape) for shape in row.shapes]
-        seconds, peer = timed_here(row, arrays)[0], timed_by_peer(row, arrays)
-        told = "" if peer is None else f"{peer * 1e6:12.1f}{seconds / peer:7.2f}"
-        print(f"{row.name:32}{seconds * 1e6:10.1f}{row.nbytes / seconds / 1e9:7.0f}{told}", flush=True)
+    show_rows(rows(), lambda shape: numbers[: math.prod(shape)].reshape(shape))
 
 
 if __name__ == "__main__":

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import gc
-import itertools
-import logging
 import os
 import signal
 import sys
-import zlib
 from collections.abc import Generator, Iterator
 from itertools import compress
 from pathlib import Path
@@ -19,6 +16,7 @@ from hypothesis import is_hypothesis_test, settings
 from hypothesis.internal.conjecture import providers
 
 from tests.declared import LEDGER
+from tests.running import Compiled, Doctests, Reports, alone, are_read
 from tests.sampled import few
 
 # One BLAS thread: tests run side by side, and threads that wait for each other on busy processors take seconds.
@@ -61,35 +59,11 @@ def soak(request: pytest.FixtureRequest) -> int:
     return SOAK if request.config.getoption("--soak") else 1
 
 
-@pytest.fixture(autouse=True)
-def nothing_prepared() -> None:
-    """Let no test find what another one prepared: some change what engines answer."""
-    launches = sys.modules.get("tazza.operator.launches")
-    if launches is not None:
-        launches.LAUNCHES.clear()
-
-
-@pytest.fixture(autouse=True)
-def drawn_again(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Let operators without a seed draw the same whenever a test runs: what fails once fails again."""
-    generator: Any = sys.modules.get("tazza.device.generator")
-    if generator is None:
-        yield
-        return
-    seeds, fresh = itertools.count(zlib.crc32(request.node.nodeid.encode())), generator.fresh_seed
-    generator.fresh_seed = lambda: next(seeds) % 2**32
-    yield
-    generator.fresh_seed = fresh
-
-
-@pytest.fixture(autouse=True)
-def logger_as_before() -> Iterator[None]:
-    """Undo what a test does to the level and the handlers of the log: another one may not hear warnings then."""
-    logger = logging.getLogger("tazza")
-    level, handlers = logger.level, list(logger.handlers)
-    yield
-    logger.setLevel(level)
-    logger.handlers[:] = handlers
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Run each test as if it were the only one."""
+    with alone(item.nodeid):
+        return (yield)
 
 
 def profile_of(config: pytest.Config) -> str:
@@ -141,6 +115,11 @@ def pytest_collection_modifyitems(config: pytest.Config) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """With `--declare`, let the table of engines be written; hear of Ctrl-C, which who runs the tests may ignore."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    config.pluginmanager.register(Doctests())
+    if hasattr(config, "workerinput"):  # a process beside others
+        plugins = [*([] if are_read(config) else [Reports()]), *([] if sys.dont_write_bytecode else [Compiled()])]
+        for plugin in plugins:
+            config.pluginmanager.register(plugin)
     LEDGER.writes = bool(config.getoption("--declare"))
 
 

@@ -236,10 +236,8 @@ FACTS = {
         " device/test_cuda_stream.py::test_streams_are_made_once_with_the_drivers_priorities"
     ),
     "shared cuDNN state": Row(
-        "device/test_dnn_state.py::test_states_are_few"
-        " device/test_dnn_state.py::test_a_workspace_grows_is_used_again_and_is_given_back"
-        " device/test_dnn_state.py::test_the_streams_are_joined_before_and_after",
-        "cuDNN itself is not there yet",
+        "engines/cudnn/test_library.py::test_a_context_has_one_handle_and_each_stream_its_own",
+        "states that threads share: each has handles and workspaces of its own, so that nobody waits for a state",
     ),
     "QTensor": Row(
         "array/quantized/test_proto.py::test_values array/quantized/test_proto.py::test_contradictions"

@@ -14,6 +14,7 @@ def test_version_is_a_version() -> None:
     assert tazza.__version__[0].isdigit()
 
 
+@pytest.mark.slow
 def test_modules_come_when_they_are_asked_for() -> None:
     """`import tazza` alone does not import them."""
     code = "import sys, tazza; assert 'tazza.random' not in sys.modules; print(tazza.random.default_rng(1).random())"

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tazza.errors import DuplicateError, NotFoundError
-from tazza.registry import Registry, note_change
+from tazza.registry import MISSING_MOST, Registry, note_change
 
 
 def colours(**values: int) -> Registry[str, int]:
@@ -130,6 +130,16 @@ def test_the_fallback_is_asked_last_and_hidden_by_own_keys() -> None:
 def test_a_missing_key_names_near_ones(made: Registry[str, int], key: str, hint: str) -> None:
     with pytest.raises(NotFoundError, match=f"^unknown colour '{key}'\n  hint: {hint}"):
         _ = made[key]
+
+
+def test_keys_that_nobody_knows_are_not_remembered_without_end() -> None:
+    asked: list[int] = []
+    made: Registry[int, str] = Registry("number", loader=asked.append)
+    for key in range(3 * MISSING_MOST):
+        assert made.get(key) is None
+        assert key not in made
+    assert len(made._missing) <= MISSING_MOST  # pyright: ignore[reportPrivateUsage] -- nothing else tells
+    assert asked == list(range(3 * MISSING_MOST)), "once each, as long as it is remembered"
 
 
 def test_of_many_threads_exactly_one_registers_a_key() -> None:

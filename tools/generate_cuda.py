@@ -19,8 +19,9 @@ ROOT = Path(__file__).resolve().parent.parent
 FUNCTIONS = {
     "cublas": """
         cublasCreate_v2 cublasDestroy_v2 cublasGetStatusString cublasGetVersion_v2 cublasSetStream_v2
-        cublasSetWorkspace_v2 cublasGemmEx cublasGemmStridedBatchedEx cublasLtMatmul cublasLtMatmulDescCreate
-        cublasLtMatmulDescDestroy cublasLtMatmulDescSetAttribute cublasLtMatrixLayoutCreate cublasLtMatrixLayoutDestroy
+        cublasSetWorkspace_v2 cublasSetMathMode cublasGemmEx cublasGemmStridedBatchedEx cublasLtMatmul
+        cublasLtMatmulDescCreate cublasLtMatmulDescDestroy cublasLtMatmulDescSetAttribute cublasLtMatrixLayoutCreate
+        cublasLtMatrixLayoutDestroy
     """,
     "cudnn": """
         cudnnCreate cudnnDestroy cudnnGetVersion cudnnGetErrorString cudnnGetLastErrorString cudnnSetStream
@@ -34,8 +35,8 @@ FUNCTIONS = {
     """,
 }
 ENUMS = {
-    "cublas": ("cublasStatus_t", "cublasOperation_t", "cublasGemmAlgo_t", "cublasComputeType_t", "cudaDataType",
-        "cublasLtEpilogue_t", "cublasLtMatmulDescAttributes_t"),
+    "cublas": ("cublasStatus_t", "cublasOperation_t", "cublasGemmAlgo_t", "cublasComputeType_t", "cublasMath_t",
+        "cudaDataType", "cublasLtEpilogue_t", "cublasLtMatmulDescAttributes_t"),
     "cudnn": (
         "cudnnStatus_t", "cudnnDataType_t", "cudnnConvolutionMode_t", "cudnnPointwiseMode_t", "cudnnNanPropagation_t",
         "cudnnBackendDescriptorType_t", "cudnnBackendAttributeType_t", "cudnnBackendAttributeName_t",

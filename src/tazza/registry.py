@@ -26,6 +26,8 @@ from tazza.runtime.near_names import near_names
 
 NAMES_SHOWN = 20
 """How many names an error lists."""
+MISSING_MOST = 4096
+"""Keys that are remembered as missing: files of strangers may name any number."""
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -157,6 +159,8 @@ class Registry(Generic[K, V]):
             self._loader(key)
             found = self._entries.get(key)
             if found is None:
+                if len(self._missing) >= MISSING_MOST:
+                    self._missing.clear()
                 self._missing[key] = changes
         if found is None and self.fallback is not None:
             found = self.fallback.entry(key)

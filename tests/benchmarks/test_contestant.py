@@ -35,6 +35,7 @@ def state(contestant: Contestant) -> str:
     return Path(f"/proc/{process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
 
 
+@pytest.mark.slow
 def test_a_worker_starts_runs_and_tells(start: Start, tmp_path: Path) -> None:
     with start(value=2.5) as contestant:
         started = contestant.ask({"do": "start", "results": str(tmp_path / "r.npy"), "runs": 3}, 30)
@@ -49,6 +50,7 @@ def test_a_worker_starts_runs_and_tells(start: Start, tmp_path: Path) -> None:
         assert memory["peak_bytes"] >= memory["import_bytes"] > 0 <= memory["above_import_bytes"]
 
 
+@pytest.mark.slow
 def test_a_stopped_worker_stands_and_goes_on_when_asked(start: Start, tmp_path: Path) -> None:
     with start() as contestant:
         contestant.ask({"do": "start", "results": str(tmp_path / "r.npy"), "runs": 1}, 30)
@@ -59,6 +61,7 @@ def test_a_stopped_worker_stands_and_goes_on_when_asked(start: Start, tmp_path: 
         assert state(contestant) != "T"
 
 
+@pytest.mark.slow
 def test_an_error_is_told_in_one_line_and_the_worker_lives(start: Start, tmp_path: Path) -> None:
     with start(fails=True) as contestant:
         with pytest.raises(ContestantError, match=r"^ValueError: no such layer$"):
@@ -67,6 +70,7 @@ def test_an_error_is_told_in_one_line_and_the_worker_lives(start: Start, tmp_pat
         assert "no such layer" in contestant.log.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_reported(start: Start, tmp_path: Path) -> None:
     with start(dies=True) as contestant:
         with pytest.raises(ContestantError, match=r"the process ended: status 3, libraries print"):

@@ -191,6 +191,7 @@ def test_names_of_any_kind_in_parquet(tmp_path: Path) -> None:
     assert parquet.read_table(tmp_path / "found.parquet")["image"].to_pylist() == [encodable(name) for name in NAMES]
 
 
+@pytest.mark.slow
 def test_as_many_classes_as_there_are(tmp_path: Path) -> None:
     job = replace(JOB, top=60_000)
     predict_all(job, file_parts([Path("a")], 1), tmp_path / "found.jsonl", order())

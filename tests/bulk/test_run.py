@@ -78,6 +78,7 @@ def lines(out: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in out.read_text().splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("db_type", ["lmdb", "minidb"])
 def test_a_database_in_order_with_what_is_broken(model: tuple[str, str], tmp_path: Path, db_type: str) -> None:
     db, out = tmp_path / "records", tmp_path / "found.jsonl"

@@ -35,6 +35,7 @@ def test_a_function_gives_an_operator_or_a_list() -> None:
     assert made(caffe_translator.TranslateInput, 'type: "Input"') == []
 
 
+@pytest.mark.slow
 def test_a_model_runs_as_in_caffe2() -> None:
     net, weights = small()
     made, params = caffe_translator.TranslateModel(net, weights, is_test=True)

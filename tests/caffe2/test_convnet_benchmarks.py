@@ -51,6 +51,7 @@ def test_a_model_is_run(order: str, options: tuple[str, ...], capfd: pytest.Capt
     assert workspace.HasBlob("conv_w_grad") == (not options)
 
 
+@pytest.mark.slow
 def test_the_nets_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run(small, "--model", "Small", "--dump_model", "--engine", "A,B", "--forward_only", "--net_type", "simple")
@@ -60,6 +61,7 @@ def test_the_nets_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert 'type: "simple"' in text
 
 
+@pytest.mark.slow
 def test_rows_are_made_for_the_model_of_rows() -> None:
     run(MLP, "--model", "MLP", "--forward_only")
     assert workspace.FetchBlob("data").shape == (2, 256)

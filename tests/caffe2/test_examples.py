@@ -94,6 +94,7 @@ def test_a_text_that_is_not_there_is_told(tmp_path: Path) -> None:
         char_rnn.CharRNN(argparse.Namespace(train_data=str(tmp_path / "nowhere"), **sizes))
 
 
+@pytest.mark.slow
 def test_what_is_written_is_read(tmp_path: Path, capsys: Any) -> None:
     path = str(tmp_path / "images")
     checksum = lmdb_create_example.create_db(path)

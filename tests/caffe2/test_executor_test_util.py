@@ -45,6 +45,7 @@ def test_models_are_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
         build_conv_model("LeNet", 1)
 
 
+@pytest.mark.slow
 def test_a_residual_net_trains_on_what_it_makes_itself() -> None:
     model = build_conv_model("Resnet50", 1)
     made = {name for op in model.param_init_net.Proto().op for name in op.output}

@@ -21,6 +21,7 @@ CASES = read_cases((FOLDER / "cases.txt").read_text(encoding="utf-8"))
 RECORDED: dict[str, dict[str, Any]] = json.loads(gzip.decompress((FOLDER / "nets.json.gz").read_bytes()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.usefixtures("all_operators")
 def test_nets_are_those_of_caffe2(case: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -291,6 +291,7 @@ def test_a_model_that_predicts_runs_on_all_devices_and_is_extracted() -> None:
     assert np.array_equal(workspace.FetchBlob("flat"), workspace.FetchBlob("cpu_0/flat"))
 
 
+@pytest.mark.slow
 def test_blobs_are_given_to_all_devices_in_each_step() -> None:
     model = parallel(M, dense, update, devices=[0, 1, 2])
     model.param_init_net.ConstantFill([], "cpu_0/number", shape=[1], value=4.0)

@@ -175,6 +175,7 @@ COUNTED = {(1, True): [12, 20, 28], (2, True): [20, 36, 52], (1, False): [33, 57
 """Of Caffe2's RunCountObserver, with 1, 2 and 3 steps: layers, and whether there is no backward pass."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("layers", "forward_only"), COUNTED)
 def test_an_observer_counts_the_operators_of_steps(layers: int, forward_only: bool) -> None:
     """Caffe2 counted each link between steps too, once a step; here sums over rows are made once for all steps.

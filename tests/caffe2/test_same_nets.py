@@ -75,6 +75,7 @@ def _own_workspace() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]
     old_workspace.ResetWorkspace()
 
 
+@pytest.mark.slow
 def test_the_same_kernels_are_chosen_and_give_the_same_bits() -> None:
     old, own = trained(*by_old_names("same_old")), trained(*by_own_names("same_own"))
     assert old == own

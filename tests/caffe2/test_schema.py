@@ -18,6 +18,7 @@ CAFFE2: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "data" / 
 SPARSE = schema.Struct(("label", np.int32), ("ids", schema.ListWithEvicted(np.int64)), ("words:one", str))
 
 
+@pytest.mark.slow
 def test_records_are_as_in_caffe2() -> None:
     found = json.loads(json.dumps(recorded()))
     assert len(found) == len(CAFFE2) == RECORDS

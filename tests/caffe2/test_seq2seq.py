@@ -147,6 +147,7 @@ def test_a_model_beside_itself_translates_as_alone(tmp_path: Path) -> None:
 PENALTY = -0.75
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", ["", "deep"])
 @pytest.mark.parametrize("given", ["plain", "rewarded", "penalized", "chosen"])
 def test_a_search_finds_the_best_of_all_ways(given: str, scope: str) -> None:
@@ -284,6 +285,7 @@ def test_what_one_program_learns_another_translates_with(
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     given = settings()
     _, file = saved(tmp_path, given)

@@ -91,6 +91,7 @@ def test_the_last_that_writes_is_found() -> None:
         rewrite_graph.rewrite_model_helper_simple(bad)
 
 
+@pytest.mark.slow
 def test_empty_modules_can_be_imported() -> None:
     program = "import caffe2.python.convert, caffe2.python.fakelowp.init_shared_libs"
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -59,6 +59,7 @@ def test_nothing_in_tazza_imports_it() -> None:
     assert users == []
 
 
+@pytest.mark.slow
 def test_an_import_loads_nothing_heavy() -> None:
     """250 ms over NumPy is what it may cost; what would cost more is not there afterwards."""
     program = "import sys, caffe2.python.workspace; print(*sys.modules)"

@@ -69,6 +69,7 @@ POINTS = {
 Array = NDArray[Any]
 
 
+@pytest.mark.slow
 def test_every_point_is_shown_somewhere() -> None:
     assert list(POINTS) == list(range(1, 24))
     assert all(POINTS.values())

@@ -18,6 +18,7 @@ from tools.record_wirings import edited
 RECORDED: list[Any] = json.loads((Path(__file__).parents[1] / "data" / "wirings.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_edited_nets_are_those_of_caffe2() -> None:
     assert sum(one is not None for one in RECORDED) > 0.9 * len(RECORDED)
     differing = [

@@ -49,6 +49,7 @@ def columns(*bright: int) -> np.ndarray[tuple[int, int, int], np.dtype[np.uint8]
     return images
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["", "predict_net.pb", "columns.minidb"])
 def test_predict_takes_nets_and_predictor_files(run: Run, model: Path, tmp_path: Path, name: str) -> None:
     np.save(tmp_path / "images.npy", columns(2, 0))
@@ -59,6 +60,7 @@ def test_predict_takes_nets_and_predictor_files(run: Run, model: Path, tmp_path:
     assert lines[0].startswith(f"{tmp_path / 'images.npy'}[0]: 2 (100.0%)")
 
 
+@pytest.mark.slow
 def test_predict_reads_arrays_pictures_and_idx(run: Run, model: Path, tmp_path: Path) -> None:
     from PIL import Image
 
@@ -76,6 +78,7 @@ def test_predict_reads_arrays_pictures_and_idx(run: Run, model: Path, tmp_path: 
     assert "FC" in wrong.stderr
 
 
+@pytest.mark.slow
 def test_predict_scales_and_inverts(run: Run, tmp_path: Path) -> None:
     from PIL import Image
 
@@ -129,6 +132,7 @@ def test_bad_images(run: Run, model: Path, tmp_path: Path, make: Callable[[Path]
     assert reason in result.stderr
 
 
+@pytest.mark.slow
 def test_models_that_are_not_there(run: Run, model: Path, tmp_path: Path) -> None:
     image = tmp_path / "a.npy"
     np.save(image, columns(1))
@@ -160,6 +164,7 @@ def test_an_input_that_the_net_has_not_is_told_by_name(
 # -- show --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_show_counts_parameters_and_operations(run: Run, tmp_path: Path) -> None:
     built = Model("lenet")
     lenet(built, "data")
@@ -182,6 +187,7 @@ def test_show_counts_parameters_and_operations(run: Run, tmp_path: Path) -> None
         assert (bad.exit_code, reason in bad.stderr) == (1, True), bad.stderr
 
 
+@pytest.mark.slow
 def test_show_lists_operators_that_nobody_declares(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "net.pbtxt"
     lines = [
@@ -245,6 +251,7 @@ def test_show_an_operator(run: Run) -> None:
 # -- the rest ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_doctor_lists_engines_and_versions(run: Run) -> None:
     result = run("doctor")
     assert result.exit_code == 0
@@ -273,6 +280,7 @@ def test_doctor_lists_caches(run: Run) -> None:
         assert any(line.strip().startswith(one.name) and f"{one.bound:,}" in line.split() for line in lines), one.name
 
 
+@pytest.mark.slow
 def test_flags_of_the_process(run: Run) -> None:
     from tazza.runtime.threads import NUM_THREADS
 
@@ -294,6 +302,7 @@ def test_doctor_says_who_links(run: Run) -> None:
     assert re.search(r"compiled kernels\s+linked by LLVM, and not kept: the flag own_linker is off", found)
 
 
+@pytest.mark.slow
 def test_debug_shows_the_error_itself(run: Run) -> None:
     with pytest.raises(FileError):
         run("--debug", "show", "nowhere.pb")

@@ -53,6 +53,7 @@ def test_tables(run: Run, pair: tuple[Path, Path]) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_for_programs(run: Run, pair: tuple[Path, Path]) -> None:
     found = json.loads(run("compare", *pair, "--json").output)
     assert found["trainings"][0] == {
@@ -99,6 +100,7 @@ def test_a_picture(run: Run, pair: tuple[Path, Path], tmp_path: Path) -> None:
         assert f"<!-- {text} -->" in svg
 
 
+@pytest.mark.slow
 def test_what_cannot_be_compared(run: Run, pair: tuple[Path, Path], tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     broken = write(tmp_path / "broken", [1.0], {})
@@ -121,6 +123,7 @@ def test_what_cannot_be_compared(run: Run, pair: tuple[Path, Path], tmp_path: Pa
         assert (result.exit_code, reason in result.stderr.replace("\n", " ")) == (1, True), result.stderr
 
 
+@pytest.mark.slow
 def test_names_and_values_that_are_no_text(run: Run, pair: tuple[Path, Path]) -> None:
     """Half of a pair of UTF-16, which JSON can hold and no terminal takes."""
     (pair[0] / "settings.json").write_text(r'{"\ud800": 1, "data": "p\udcff", "options": {"\ud801": "x"}}')

@@ -97,6 +97,7 @@ def test_json_has_all_places(run: Run, folder: Path) -> None:
     assert (names["HouseOperator"]["kind"], names["HouseOperator"]["state"]) == ("operator", "absent")
 
 
+@pytest.mark.slow
 def test_the_examples_find_all_they_ask_for(run: Run) -> None:
     result = run("migrate", ROOT / "examples" / "legacy", "--json")
     told = json.loads(result.output)
@@ -105,6 +106,7 @@ def test_the_examples_find_all_they_ask_for(run: Run) -> None:
     assert [one["changes"] for one in told["programs"] if one["changes"]] == []
 
 
+@pytest.mark.slow
 def test_files_that_are_no_programs(run: Run, tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("def (:\n")
     (tmp_path / "bytes.py").write_bytes(bytes(range(256)))

@@ -11,6 +11,7 @@ from tazza.operator.description import families
 from tests.cli.conftest import Run
 
 
+@pytest.mark.slow
 def test_all_operators_are_listed_by_family_with_their_engines(run: Run) -> None:
     lines = run("ops").output.splitlines()
     indented = [line.split() for line in lines if line.startswith("  ")]
@@ -23,6 +24,7 @@ def test_all_operators_are_listed_by_family_with_their_engines(run: Run) -> None
         assert told == [name for name in sorted(ENGINES) if why_unavailable(type, "cpu", name) is None or name in told]
 
 
+@pytest.mark.slow
 def test_an_engine_that_is_not_usable_stands_in_brackets(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(type: str, device: str, name: str) -> str:
         return "its library is missing"
@@ -35,6 +37,7 @@ def test_an_engine_that_is_not_usable_stands_in_brackets(run: Run, monkeypatch: 
     assert {each["type"]: each["unavailable"].get("native") for each in found}["Relu"] == "its library is missing"
 
 
+@pytest.mark.slow
 def test_a_family_a_field_and_an_engine(run: Run) -> None:
     whole = run("ops", "--family", "nn").output
     family = run("ops", "--family", "nn.conv").output
@@ -46,6 +49,7 @@ def test_a_family_a_field_and_an_engine(run: Run) -> None:
     assert all("gemm" in each["engines"] for each in found)
 
 
+@pytest.mark.slow
 def test_one_operator_in_full(run: Run) -> None:
     output = run("ops", "LeakyRelu").output
     for part in (

@@ -63,6 +63,7 @@ def test_a_folder_with_labels(run: Run, model: Path, photographs: Path) -> None:
     assert lines[0].startswith(f"{photographs / 'b.jpg'}: blue (")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [1, 2])
 def test_forms_for_programs_say_the_same(run: Run, model: Path, photographs: Path, batch_size: int) -> None:
     np.save(photographs / "z.npy", np.moveaxis(np.stack([photograph(color, 12, 12) for color in COLORS]), -1, 1))
@@ -95,6 +96,7 @@ def test_broken_images_are_named_and_the_rest_goes_on(run: Run, model: Path, pho
     assert "3 of 6 images failed" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_wrong_size_says_which_one_fits(run: Run, model: Path, photographs: Path, tmp_path: Path) -> None:
     """A net of 32 x 32 is found by the shape rules; what fits no size that is tried is told by the operator."""
     built = Model("fixed")
@@ -112,6 +114,7 @@ def test_a_wrong_size_says_which_one_fits(run: Run, model: Path, photographs: Pa
     assert "takes 32x32" in run("predict", tmp_path, photographs / "b.jpg").stderr
 
 
+@pytest.mark.slow
 def test_settings_are_kept_where_that_is_asked_for(run: Run, model: Path, photographs: Path, tmp_path: Path) -> None:
     for name in ("init_net.pb", "predict_net.pb"):
         (tmp_path / name).write_bytes((model / name).read_bytes())
@@ -199,6 +202,7 @@ def test_a_net_makes_pictures(run: Run, blur: Path, photographs: Path, tmp_path:
     np.testing.assert_allclose(made[:, 1:-1], wanted, atol=1)
 
 
+@pytest.mark.slow
 def test_pictures_are_no_classes_and_classes_no_pictures(
     run: Run, blur: Path, model: Path, photographs: Path, tmp_path: Path
 ) -> None:
@@ -209,6 +213,7 @@ def test_pictures_are_no_classes_and_classes_no_pictures(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_pictures_never_replace_their_images(run: Run, blur: Path, photographs: Path, tmp_path: Path) -> None:
     before = (photographs / "g.png").read_bytes()
     told = run("predict", blur, photographs / "g.png", "--pictures", photographs)
@@ -233,6 +238,7 @@ def test_the_nets_of_phones_take_and_give_packed_pictures(run: Run, photographs:
         np.testing.assert_array_equal(np.asarray(image), photograph("green", 25, 50))
 
 
+@pytest.mark.slow
 def test_words_that_changed_places(run: Run, model: Path, photographs: Path) -> None:
     told = run("predict", photographs / "b.jpg", model)
     assert (told.exit_code, "is an image, and the model comes first" in told.stderr) == (1, True)
@@ -271,6 +277,7 @@ def test_results_of_two_workers_go_into_a_file(run: Run, model: Path, photograph
     assert "is there already" in run(*words, "--out", out).stderr
 
 
+@pytest.mark.slow
 def test_files_of_results_and_other_options(run: Run, model: Path, photographs: Path, tmp_path: Path) -> None:
     words = ("predict", model, photographs)
     assert "need --out" in run(*words, "--workers", 2).stderr

@@ -137,6 +137,7 @@ def test_what_was_computed_beforehand_is_told(run: Run, tmp_path: Path) -> None:
     assert "operators on constants alone, which ran beforehand and not in what follows: 1" in result.output
 
 
+@pytest.mark.slow
 def test_a_shape_that_nobody_knows_is_asked_for(run: Run, tmp_path: Path) -> None:
     """A predictor file says (0,) then."""
     built = Model("shapeless")
@@ -162,6 +163,7 @@ def test_integers_are_zeros(run: Run, tmp_path: Path) -> None:
     assert "LabelCrossEntropy" in result.output
 
 
+@pytest.mark.slow
 def test_a_net_that_reads_nothing_but_its_inputs_needs_no_init_net(run: Run, tmp_path: Path) -> None:
     one, two = tmp_path / "one.pb", tmp_path / "two.pb"
     one.write_bytes(parse_net("in: x", "y = Relu(x)").SerializeToString())
@@ -200,6 +202,7 @@ def test_what_cannot_be_profiled(run: Run, model: Path, tmp_path: Path) -> None:
     assert constant.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_inputs_are_fed_alike(run: Run, model: Path) -> None:
     """What a profile runs on does not change from one to the next."""
     from tazza.cli.profile import Request, made

@@ -57,6 +57,7 @@ def test_nets_of_bytes_with_what_they_lose(run: Run, model: Path, tmp_path: Path
     assert len(small.output.splitlines()) == len(whole.output.splitlines()) == len(IMAGES)
 
 
+@pytest.mark.slow
 def test_a_folder_that_holds_nets_is_left_alone(run: Run, model: Path, tmp_path: Path) -> None:
     words = ("quantize", model, "--data", model / "images.npy", "--out", tmp_path / "out")
     assert run(*words, "--weights", "tensor").exit_code == 0

@@ -57,6 +57,7 @@ def at_terminal(run: Run, monkeypatch: pytest.MonkeyPatch, columns: int, words: 
     return run(*words)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nets")
 @pytest.mark.parametrize("words", USES, ids=lambda words: " ".join(Path(word).name for word in words))
 def test_lines_fit_and_nothing_is_cut(words: tuple[str, ...], run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,6 +73,7 @@ def test_every_flag_is_told_whole(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     assert [one.name for one in all_flags() if "".join(one.help.split()) not in text] == []
 
 
+@pytest.mark.slow
 def test_errors_are_red_on_a_terminal_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     piped = run("show", "nothing.pb")
     assert piped.stderr.startswith("error: 'nothing.pb' does not exist")
@@ -83,6 +85,7 @@ def test_errors_are_red_on_a_terminal_alone(run: Run, monkeypatch: pytest.Monkey
 CELLS = st.text(st.sampled_from("ab_/. é漢"), max_size=30)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.lists(st.tuples(CELLS, CELLS, CELLS), max_size=4), st.integers(30, 80))
 def test_tables_fit_and_keep_every_letter(cells: list[tuple[str, str, str]], width: int) -> None:

@@ -28,9 +28,9 @@ from tazza.errors import ArgumentError, FormatError
 from tazza.fitting import Solver
 from tazza.models import BlobReference, Model, layers, name_scope, sgd
 from tazza.models.training import Trainer, TrainingStep
-from tazza.nets import NETS
 from tazza.workspace import Workspace
 from tests.cli.conftest import Run, strokes
+from tests.net_types import one_of_each
 
 ROOT = Path(__file__).parent.parent.parent
 LENET = ROOT / "tests" / "data" / "interop" / "lenet_mnist"
@@ -454,7 +454,7 @@ def losses_of_simple(bars: Path, tmp_path_factory: pytest.TempPathFactory) -> li
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=() if kind == FAST_TYPE else pytest.mark.slow) for kind in sorted(NETS)]
+    "kind", [pytest.param(kind, marks=() if kind == FAST_TYPE else pytest.mark.slow) for kind in one_of_each()]
 )
 def test_every_net_type_trains(run: Run, bars: Path, tmp_path: Path, losses_of_simple: list[float], kind: str) -> None:
     """The losses of `simple`, also after going on from a checkpoint; `plan` rounds otherwise."""

@@ -40,6 +40,7 @@ def losses(out: Path) -> list[str]:
     return [row["loss"] for row in csv.DictReader((out / "history.csv").read_text().splitlines())]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_pictures")
 def test_from_a_folder_to_a_prediction(run: Run, photos: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
@@ -171,6 +172,7 @@ def test_bad_words_end_with_a_message(run: Run, photos: Path, tmp_path: Path, ca
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_pictures")
 def test_a_folder_that_holds_a_training_is_left_alone(run: Run, photos: Path, tmp_path: Path) -> None:
     given = {"data": str(photos), "iterations": 1, "batch_size": 4}

@@ -48,6 +48,7 @@ def test_a_training_writes_all_that_it_says(run: Run, tmp_path: Path) -> None:
     assert json.loads((out / "settings.json").read_text())["options"] == {"rate": "0.2"}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_pictures")
 def test_what_is_exported_predicts(run: Run, tmp_path: Path) -> None:
     result = run("train", PROGRAM, "--out", tmp_path)

@@ -37,6 +37,7 @@ def test_a_page_with_what_a_run_told(run: Run, folder: Path, tmp_path: Path) -> 
     assert "as it runs" in out.read_text()
 
 
+@pytest.mark.slow
 def test_what_cannot_run_is_shown_and_the_reason_told(run: Run, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "net.html"
     result = run("view", folder, "--out", out)
@@ -46,6 +47,7 @@ def test_what_cannot_run_is_shown_and_the_reason_told(run: Run, folder: Path, tm
     assert "hidden_w" in out.read_text()
 
 
+@pytest.mark.slow
 def test_the_model_is_not_written_over(run: Run, folder: Path) -> None:
     net = folder / "predict_net.pb"
     before = net.read_bytes()
@@ -54,6 +56,7 @@ def test_the_model_is_not_written_over(run: Run, folder: Path) -> None:
     assert net.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_picture(run: Run, folder: Path, tmp_path: Path) -> None:
     picture = tmp_path / "net.svg"
     result = run("show", folder / "predict_net.pb", "--picture", picture, "--shape", "data=7,3")

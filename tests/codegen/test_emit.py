@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.kernel import lane_count, unavailable
+from tazza.codegen.loop import lanes_below
+from tazza.tensor import DataType
 from tests.launching import run_kernel
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
@@ -120,3 +122,62 @@ def test_texts_of_lines() -> None:
     assert lines.fresh("x") == "x2"
     assert lines.text("void @g()", "#0") == "define void @g() #0 {\nentry:\n  %v1 = add i64 1, 2\n  ret void\n}"
     assert list(lines.declared) == ["declare void @f()"]
+
+
+def test_lanes_in_another_order_and_of_two_vectors() -> None:
+    """The lanes of one vector backwards, then those of both in turn, then one lane for all."""
+    count = lane_count()
+
+    def reversed_(v: Lanes, a: str, b: str) -> str:
+        return v.lines.shuffle(v.type, reversed(range(count)), a)
+
+    def in_turn(v: Lanes, a: str, b: str) -> str:
+        return v.lines.shuffle(v.type, (k // 2 + k % 2 * count for k in range(count)), a, b)
+
+    a, b, found = computed("backwards", reversed_)
+    np.testing.assert_array_equal(found, a[::-1])
+    a, b, found = computed("in turn", in_turn)
+    np.testing.assert_array_equal(found, np.stack([a, b], 1).ravel()[:count])
+    a, b, found = computed("full", lambda v, a, b: v.splat(v.lines.let(f"extractelement {v.type} {b}, i32 4")))
+    np.testing.assert_array_equal(found, np.full(count, b[4]))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bits"),
+    [
+        *((one, 32) for one in (DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16)),
+        *((one, 64) for one in (DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16)),
+    ],
+)
+def test_memory_of_another_type(dtype: DataType, bits: int) -> None:
+    """Two masked elements, as they are stored, come back from memory; what is not there is what was asked for."""
+    count = lane_count(bits)
+    X = np.arange(1, 5).astype(dtype.numpy)
+    Y, Z = np.zeros(4, dtype.numpy), np.zeros(count, np.float32 if bits == 32 else np.float64)
+
+    def work(lines: Lines) -> None:
+        v = Lanes(lines, count, bits)
+        x, y, z = (lines.load_pointer("%block", word) for word in (1, 2, 3))
+        mask = lanes_below(v, "2")
+        found = v.load(x, "1", mask, v.constant(-7.0), dtype=dtype)
+        v.store(found, y, "1", mask, dtype=dtype)
+        v.store(v.add(found, v.load_one(x, dtype=dtype)), z, "0", None)
+
+    run_kernel(f"memory: {dtype} {bits}", work, 1, *(one.ctypes.data for one in (X, Y, Z)))
+    assert Y.astype(np.float32).tolist() == [0, 2, 3, 0]
+    assert Z.tolist() == [3, 4, *[-6] * (count - 2)]
+
+
+def test_the_smaller_and_the_larger_word_and_whether_any_lane_is_set() -> None:
+    found = np.zeros(4, np.int64)
+
+    def work(lines: Lines) -> None:
+        v, a = Lanes(lines, lane_count()), lines.load_word("%block", 1)
+        some = (lines.any_set(v.count, lanes_below(v, count)) for count in ("0", "1"))
+        values = (lines.least(a, 7), lines.most(a, 7), *(lines.let(f"zext i1 {one} to i64") for one in some))
+        for k, value in enumerate(values):
+            at = lines.let(f"getelementptr i64, ptr {lines.load_pointer('%block', 2)}, i64 {k}")
+            lines.do(f"store i64 {value}, ptr {at}")
+
+    run_kernel("words: least and most", work, 1, -5, found.ctypes.data)
+    assert found.tolist() == [-5, 7, 0, 1]

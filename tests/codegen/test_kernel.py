@@ -19,6 +19,8 @@ def test_threads_follow_what_takes_longer(monkeypatch: pytest.MonkeyPatch) -> No
     assert kernel.threads_for(8, 100, 6, 4) == 3, "600 operations take 300 ns"
     assert kernel.threads_for(2, 100, 6, 4) == 2
     assert kernel.threads_for(8, 0, 6, 4) == 1
+    monkeypatch.setattr(kernel, "thread_count", lambda: 8)
+    assert [kernel.threads_of(100, 0, 16, parts) for parts in (None, 3, 0)] == [4, 3, 1]
 
 
 def test_a_change_below_the_folder_makes_new_kernels(tmp_path: Path) -> None:

@@ -9,7 +9,21 @@ import pytest
 
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import lane_count, unavailable
-from tazza.codegen.loop import carry_loop, count_loop, fold_loop, lanes_of, load, share, store, sweep
+from tazza.codegen.loop import (
+    KINDS,
+    carry_loop,
+    chosen,
+    count_loop,
+    each_vector,
+    fold_loop,
+    lanes_of,
+    load,
+    share,
+    step_loop,
+    store,
+    sweep,
+    while_loop,
+)
 from tazza.codegen.rows import element
 from tazza.tensor import DataType
 from tests.launching import run_kernel
@@ -63,6 +77,26 @@ def test_carry_and_fold(count: int) -> None:
     np.testing.assert_array_equal(Y, np.concatenate([one, other, total]))
 
 
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("dtype", [one for one in KINDS if one.is_float], ids=str)
+def test_elements_of_each_type_come_and_go(dtype: DataType, bits: int) -> None:
+    """Whatever the numbers are computed in: float64 is rounded to what is narrower."""
+    if dtype is DataType.DOUBLE and bits == 32:
+        pytest.skip("float32 does not hold it")
+    L = lane_count(bits)
+    X = np.random.default_rng(3).standard_normal(L).astype(dtype.numpy)
+    Y = np.zeros(L, dtype.numpy)
+
+    def work(lines: Lines) -> None:
+        v = lanes_of(lines, bits)
+        source, target = (lines.load_pointer("%block", word) for word in (1, 2))
+        store(v, dtype, v.mul(load(v, dtype, source, "0", None), v.constant(1.25)), target, "0", None)
+
+    run_kernel(f"loops: {dtype} in {bits}", work, 1, X.ctypes.data, Y.ctypes.data)
+    computed = X.astype(f"float{bits}") * 1.25
+    np.testing.assert_array_equal(Y, computed.astype(dtype.numpy))
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("n", [0, 1, 16, 37, 100])
 def test_sweep_over_the_parts_of_threads(n: int, threads: int) -> None:
@@ -83,3 +117,60 @@ def test_sweep_over_the_parts_of_threads(n: int, threads: int) -> None:
     run_kernel("loops: sweep", work, threads, n, X.ctypes.data, Y.ctypes.data)
     np.testing.assert_array_equal(Y[:n], 2 * X[:n])
     assert Y[n] == -1
+
+
+@pytest.mark.parametrize(("begin", "end", "step", "turns"), [(0, 7, 2, 3), (3, 3, 1, 0), (5, 4, 1, 0), (2, 8, 3, 2)])
+def test_loops_of_whole_steps(begin: int, end: int, step: int, turns: int) -> None:
+    """What is left is not begun; where it ended is returned, and what was carried."""
+    found = np.zeros(2, np.int64)
+
+    def work(lines: Lines) -> None:
+        first, last = (lines.load_word("%block", word) for word in (1, 2))
+        out = lines.load_pointer("%block", 3)
+        i, (total,) = step_loop(
+            lines, "i64", (first, last, step), ["100"], lambda i, sums: [lines.let(f"add i64 {sums[0]}, {i}")]
+        )
+        for k, value in enumerate((i, total)):
+            lines.do(f"store i64 {value}, ptr {element(lines, out, str(k), 'i64')}")
+
+    run_kernel(f"loops: steps of {step}", work, 1, begin, end, found.ctypes.data)
+    assert found.tolist() == [begin + turns * step, 100 + sum(begin + k * step for k in range(turns))]
+
+
+@pytest.mark.parametrize(("start", "turns"), [(1, 0), (6, 8), (27, 111)])
+def test_a_loop_that_ends_by_what_it_carries(start: int, turns: int) -> None:
+    """The numbers of Collatz: what is carried has two types, and says itself when it ends."""
+    found = np.zeros(1, np.int32)
+
+    def work(lines: Lines) -> None:
+        def turn(values: Sequence[str]) -> list[str]:
+            n, count = values
+            odd = lines.let(f"trunc i64 {n} to i1")
+            (following,) = chosen(
+                lines,
+                odd,
+                "i64",
+                lambda: [lines.let(f"add i64 {lines.let(f'mul i64 {n}, 3')}, 1")],
+                lambda: [lines.let(f"lshr i64 {n}, 1")],
+            )
+            return [following, lines.let(f"add i32 {count}, 1")]
+
+        starts = [("i64", lines.load_word("%block", 1)), ("i32", "0")]
+        _, count = while_loop(lines, starts, lambda values: lines.let(f"icmp ne i64 {values[0]}, 1"), turn)
+        lines.do(f"store i32 {count}, ptr {lines.load_pointer('%block', 2)}")
+
+    run_kernel("loops: by what is carried", work, 1, start, found.ctypes.data)
+    assert found.tolist() == [turns]
+
+
+@pytest.mark.parametrize("n", [0, 5, 40])
+def test_each_vector(n: int) -> None:
+    X, Y = np.arange(n + 1, dtype=np.float32), np.full(n + 1, -1, np.float32)
+
+    def work(lines: Lines) -> None:
+        v, end = lanes_of(lines), lines.load_word("%block", 1)
+        source, target = (lines.load_pointer("%block", word) for word in (2, 3))
+        each_vector(v, "0", end, lambda i, mask: store(v, FLOAT, load(v, FLOAT, source, i, mask), target, i, mask))
+
+    run_kernel("loops: each vector", work, 1, n, X.ctypes.data, Y.ctypes.data)
+    np.testing.assert_array_equal(Y, [*range(n), -1])

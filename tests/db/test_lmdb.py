@@ -73,6 +73,7 @@ with open_db("lmdb", sys.argv[1], Mode.WRITE) as db, db.transaction() as transac
 """
 
 
+@pytest.mark.slow
 def test_map_grown_by_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fill: Fill) -> None:
     monkeypatch.setattr(environment, "MAP_BYTES_FIRST", 2**16)
     fill("lmdb", tmp_path / "db", ["a"])

@@ -99,6 +99,7 @@ def test_other_orders_and_several_values(tmp_path: Path, fill: Fill, flags: int)
         assert [key for key, _ in cursor] == [b"c", b"d", b"e", b"f"]
 
 
+@pytest.mark.slow
 def test_seeking_finds_what_the_library_finds(tmp_path: Path) -> None:
     lmdb = pytest.importorskip("lmdb")
     make(tmp_path / "db", commits=3)

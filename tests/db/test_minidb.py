@@ -107,6 +107,7 @@ with open_db("minidb", sys.argv[1], Mode.WRITE) as db, db.transaction() as trans
 """
 
 
+@pytest.mark.slow
 def test_killed_while_appending(tmp_path: Path) -> None:
     source = tmp_path / "db"
     put(source, Mode.NEW, ("a", b"1"), ("b", b"2"))

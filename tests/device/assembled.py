@@ -33,6 +33,7 @@ from tests.device import cuda_driver
 from tests.device.cublas_library import fake_gpu
 from tests.device.cuda_cases import DEVICE, every_case
 from tests.device.cuda_driver import SUCCESS, FakeCUDA
+from tests.engines.cuda.halves import narrow_problems
 from tests.engines.cuda.updates import TYPES, problem
 
 PROCESSORS = ("sm_80", "sm_90", "sm_100")
@@ -121,6 +122,7 @@ def of_cases(cases: Iterable[Case]) -> Iterator[Problem]:
 
 def _all_problems(every: int) -> Iterator[Problem]:
     yield from of_cases(list(every_case("cuda"))[::every])
+    yield from list(narrow_problems())[::every]
     yield from map(problem, TYPES)
 
 

@@ -21,6 +21,7 @@ from tests.device.cudnn_library import fake_cudnn
 
 INVALID, NO_MEMORY, FAILED, TF32 = 7, 3, 13, 77
 NARROW: dict[int, Any] = {74: np.float16, 75: ml_dtypes.bfloat16}
+HALF_KINDS, EXACT_PARTS = (2, 14), 16
 KINDS: dict[int, Any] = {0: np.float32, 1: np.float64, 2: np.float16, 14: ml_dtypes.bfloat16}
 
 
@@ -32,6 +33,7 @@ class FakeCublas:
     def __init__(self) -> None:
         """Answer over the driver that `gpu` will be."""
         self.handles: dict[int, int | None] = {}
+        self.modes: dict[int, int] = {}
         self.workspaces: dict[int, int] = {}
         """Addresses, by handle."""
         self.described: dict[int, dict[str, Any]] = {}
@@ -69,6 +71,11 @@ class FakeCublas:
         self.workspaces.pop(handle, None)  # it goes back to its own
         return 0
 
+    def cublasSetMathMode(self, handle: int, mode: int) -> int:
+        """Compute so from now on."""
+        self.modes[handle] = mode
+        return 0 if handle in self.handles else INVALID
+
     def cublasSetWorkspace_v2(self, handle: int, address: int, nbytes: int) -> int:
         """Work there until the stream is set again."""
         self.workspaces[handle] = address
@@ -90,6 +97,7 @@ class FakeCublas:
         factors = scalar.from_address(alpha).value, scalar.from_address(beta).value
         stream = self.handles[handle]
         assert stream is not None, "it was set"
+        parts = 2 if a_type in HALF_KINDS and not self.modes.get(handle, 0) & EXACT_PARTS else 1
         if stream in self.gpu.captures and handle not in self.workspaces:
             return NO_MEMORY
 
@@ -101,7 +109,7 @@ class FakeCublas:
                 b = _columns(B + i * step_b * dtype.itemsize, (n, k) if flip_b else (k, n), ldb, dtype)
                 c = _columns(C + i * step_c * dtype.itemsize, (m, n), ldc, dtype)
                 a, b = (_rounded(one, compute).astype(wide) for one in (a, b))
-                value = factors[0] * ((a.T if flip_a else a) @ (b.T if flip_b else b))
+                value = factors[0] * _in_parts(a.T if flip_a else a, b.T if flip_b else b, parts, dtype)
                 c[...] = (value if factors[1] == 0 else value + factors[1] * c.astype(wide)).astype(dtype)
 
         return FAILED if self.gpu.launch(stream, work) else 0
@@ -165,6 +173,15 @@ class FakeCublas:
             d[...] = (np.maximum(value, 0) if relu else value).astype(dtype)
 
         return FAILED if self.gpu.launch(stream, work) else 0
+
+
+def _in_parts(a: NDArray[Any], b: NDArray[Any], parts: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return a product, the sum of several, of which each is rounded first where it is no product by itself."""
+    cuts = [part * a.shape[1] // parts for part in range(parts + 1)]
+    products = [a[:, first:last] @ b[first:last] for first, last in itertools.pairwise(cuts)]
+    if parts == 1:
+        return products[0]
+    return np.add.reduce([one.astype(dtype).astype(a.dtype) for one in products])
 
 
 def _rounded(matrix: NDArray[Any], compute: int) -> NDArray[Any]:

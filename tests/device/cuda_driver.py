@@ -35,29 +35,27 @@ from tazza.device.cuda.driver import DECLARATIONS, NOT_READY, OUT_OF_MEMORY, SUC
 from tazza.tensor import ALLOCATORS, allocation
 from tests.cuda_grid import Grid, grid_of
 from tests.device.cuda_graphs import FakeGraphs
+from tests.device.cuda_status import (
+    INVALID_CODE,
+    INVALID_CONTEXT,
+    INVALID_HANDLE,
+    INVALID_VALUE,
+    NOT_FOUND,
+    NOT_PERMITTED,
+    TEXTS,
+    TIMED_OUT,
+)  # fmt: skip
 from tests.device.happens import Mark, Order
 
-INVALID_VALUE, INVALID_CONTEXT, INVALID_CODE, INVALID_HANDLE = 1, 201, 218, 400
-NOT_FOUND, TIMED_OUT, NOT_PERMITTED = 500, 702, 800
-TEXTS = {
-    INVALID_VALUE: b"invalid argument",
-    OUT_OF_MEMORY: b"out of memory",
-    100: b"no CUDA-capable device is detected",
-    INVALID_CONTEXT: b"invalid device context",
-    INVALID_CODE: b"a PTX JIT compilation failed",
-    INVALID_HANDLE: b"invalid resource handle",
-    NOT_FOUND: b"named symbol not found",
-    700: b"an illegal memory access was encountered",
-    TIMED_OUT: b"the launch timed out and was terminated",
-    NOT_PERMITTED: b"operation not permitted",
-}
 NEEDS_CONTEXT = ("cuStream", "cuEvent", "cuMem", "cuLaunch", "cuModule", "cuGraph")
-POLL_S = 0.0002
+POLL_S, IDLE_POLL_S = 0.0002, 0.004
+"""How long the thread sleeps where it can do nothing, at first and at last: who queues or waits wakes it, and looks for
+what the host writes into counters are all that is left."""
 
 LOOKED_AT = 4
 """Bytes of what a kernel was given that are compared: every tensor has as many."""
 GIVE_UP_S = 20.0
-"""How long a caller waits for the end of work."""
+"""How long a caller waits for the end of work while nothing is done: machines may be slow."""
 
 Step = Callable[[], bool]
 """Does a piece of work of a stream; False where it has to wait."""
@@ -110,8 +108,7 @@ class FakeCUDA(FakeGraphs):
         self.kernels: dict[int, Grid] = {}
         self.results: dict[int, int] = {}
         """How many of the operands of a kernel, the last ones, it writes."""
-        self.retained = 0
-        self.clock_ms = 0
+        self.retained = self.clock_ms = 0
         self._handles = itertools.count(1000)
         self._texts: list[Any] = []
         self._threads = threading.local()
@@ -183,11 +180,15 @@ class FakeCUDA(FakeGraphs):
             self._changed.notify_all()
 
     def _serve(self) -> None:
+        sleep_s = POLL_S
         while not self._closed:
             self._going.wait()
-            if not (self._turn() if self.delays is None else self._late_turn(self.delays)):
-                with self._changed:
-                    self._changed.wait(POLL_S)
+            if self._turn() if self.delays is None else self._late_turn(self.delays):
+                sleep_s = POLL_S
+                continue
+            with self._changed:
+                woken = self._changed.wait(sleep_s)
+            sleep_s = POLL_S if woken else min(2 * sleep_s, IDLE_POLL_S)
 
     def _turn(self) -> bool:
         """Let every stream go on; False where none could."""
@@ -211,7 +212,7 @@ class FakeCUDA(FakeGraphs):
         return True
 
     def _wait(self, ended: Callable[[], bool]) -> int:
-        end_s = time.monotonic() + GIVE_UP_S
+        done, end_s = -1, 0.0
         with self._changed:
             self._waiting += 1
             self._changed.notify_all()
@@ -219,9 +220,11 @@ class FakeCUDA(FakeGraphs):
                 while not ended():
                     if self.sticky:
                         return self.sticky
-                    if time.monotonic() > end_s:
+                    if done != self.clock_ms:
+                        done, end_s = self.clock_ms, time.monotonic() + GIVE_UP_S
+                    elif time.monotonic() > end_s:
                         return TIMED_OUT
-                    self._changed.wait(POLL_S)
+                    self._changed.wait(IDLE_POLL_S)
             finally:
                 self._waiting -= 1
         return SUCCESS

@@ -96,6 +96,15 @@ class Order:
         with self._turn:
             _join(self._host, self._streams.get(stream, {}))
 
+    def host_touches(self, reads: Iterable[int], writes: Iterable[int]) -> None:
+        """Note that the host itself reads and writes places now: what streams do there it must have waited for."""
+        with self._turn:
+            for places, wrote in ((reads, False), (writes, True)):
+                for place in places:
+                    for before in self._touched.get(place, ()):
+                        if (wrote or before.writes) and self._host.get(before.stream, 0) < before.number:
+                            self.races.append(f"the host {'writes' if wrote else 'reads'} {place:#x} before {before}")
+
     def host_reads(self) -> None:
         """Note that the host reads what was copied to it."""
         with self._turn:

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tazza.device import Context, CPUContext, CPUStream, Event, current_context, streaming
+from tazza.device import Context, CPUContext, Event, current_context, streaming
 from tazza.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from tazza.tensor import Allocation, CPUPlace, CUDAPlace, DataType, Tensor, channels_last, default_allocator
+from tests.device.host_stream import HostStream
 
 Array = np.ndarray
 
@@ -33,7 +34,7 @@ def test_bytes_are_copied_inside_of_spans_only(
     source = span(37)
     target = source if same else span(31)
     expected = target.buffer.copy()
-    stream = CPUStream(CPUPlace(), 0) if streamed else None
+    stream = HostStream(CPUPlace(), 0) if streamed else None
     context = CPUContext(CPUPlace(), stream)
     if source_offset + nbytes > source.nbytes or target_offset + nbytes > target.nbytes:
         with pytest.raises(ArgumentError, match="do not lie inside of"):
@@ -68,7 +69,7 @@ def test_spans_that_cannot_be_copied() -> None:
 
 
 def test_copies_are_in_order_with_the_work_of_the_stream() -> None:
-    stream, gate = CPUStream(CPUPlace(), 0), Event()
+    stream, gate = HostStream(CPUPlace(), 0), Event()
     context = CPUContext(CPUPlace(), stream)
     source, target = span(16), default_allocator().allocate(16)
     target.buffer.fill(0)
@@ -87,7 +88,7 @@ def test_copies_are_in_order_with_the_work_of_the_stream() -> None:
 def test_tensors_are_copied_whatever_their_layouts(streamed: bool) -> None:
     dims = (2, 3, 5, 7)
     values = np.arange(210, dtype=np.float32).reshape(dims)
-    context = CPUContext(CPUPlace(), CPUStream(CPUPlace(), 0) if streamed else None)
+    context = CPUContext(CPUPlace(), HostStream(CPUPlace(), 0) if streamed else None)
     source, target = Tensor.from_numpy(values), Tensor(dims, layout=channels_last(dims))
     version = target.storage.version
     context.copy(source, target)
@@ -134,7 +135,7 @@ def test_what_the_contexts_of_a_thread_hold_ends_with_it() -> None:
     """Although somebody still refers to one of them."""
     log: list[str] = []
     kept: list[Context] = []
-    stream = CPUStream(CPUPlace(), 0)
+    stream = HostStream(CPUPlace(), 0)
 
     def work() -> None:
         kept.append(current_context(CPUPlace()))
@@ -188,6 +189,7 @@ print(before == left(), before, left())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cycles", [20, pytest.param(1000, marks=pytest.mark.slow)])
 def test_no_byte_is_left_of_threads_that_are_gone(cycles: int) -> None:
     """In a process of its own, where nothing of other tests comes or goes meanwhile."""

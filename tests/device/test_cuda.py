@@ -22,7 +22,6 @@ from tazza.device import (
     current_context,
     current_stream,
     device_of,
-    dnn_state,
     initialize_devices,
     initializer,
     stream_pool,
@@ -96,6 +95,7 @@ def test_what_a_driver_tells(gpu: FakeCUDA) -> None:
         described_by(SimpleNamespace())
 
 
+@pytest.mark.slow
 def test_importing_loads_no_driver() -> None:
     program = """
 import ctypes, sys
@@ -349,18 +349,3 @@ def test_copies_between_devices_are_in_order_with_both(gpu: FakeCUDA, later: str
         gate.set()
     target.wait()
     assert y.to_device("cpu").tolist() == [7] * 4
-
-
-def test_a_dnn_state_of_a_device(gpu: FakeCUDA) -> None:
-    user, seen = stream_pool(GPU).take(), list[str]()
-    assert isinstance(user, CUDAStream)
-    gpu.hold()
-    gpu.launch(user.handle, lambda: seen.append("before"))
-    with dnn_state(GPU, 3, user) as state:
-        assert isinstance(state.stream, CUDAStream)
-        assert gpu.kind_at(state.workspace(100).address) == "device 1010"
-        gpu.launch(state.stream.handle, lambda: seen.append("inside"))
-    gpu.launch(user.handle, lambda: seen.append("after"))
-    gpu.go()
-    user.synchronize()
-    assert seen == ["before", "inside", "after"]

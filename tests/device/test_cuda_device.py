@@ -14,13 +14,14 @@ import pytest
 import tazza.array as ta
 from tazza.codegen.kernel import unavailable
 from tazza.codegen.nvptx import ptx_of
-from tazza.device import CPUStream, Event, current_context, device_of, initialize_devices, stream_pool, streaming
+from tazza.device import Event, current_context, device_of, initialize_devices, stream_pool, streaming
 from tazza.device.cuda import CUDAEvent, CUDAStream, cuda_device
 from tazza.device.cuda.module import Arguments, CUDAModule, launch, loaded
 from tazza.errors import KernelError, OutOfMemoryError
 from tazza.tensor import CPUPlace, CUDAPlace, DataType, PinnedPlace, Tensor, allocator_of
 from tazza.tensor.expression import Expression
 from tests.cuda_there import why_no_device
+from tests.device.host_stream import HostStream
 from tests.grid_kernels import elementwise, row_sums
 
 pytestmark = pytest.mark.skipif(why_no_device() is not None, reason=str(why_no_device()))
@@ -219,7 +220,7 @@ def test_a_device_waits_for_the_host() -> None:
 
 
 def test_host_and_device_wait_for_each_other() -> None:
-    stream, host, seen = take(), CPUStream(CPUPlace(), 0), list[int]()
+    stream, host, seen = take(), HostStream(CPUPlace(), 0), list[int]()
     for number in range(0, 20, 2):
         stream.submit(lambda number=number: seen.append(number))
         there, back = Event(), Event()

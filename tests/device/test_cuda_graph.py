@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -11,8 +14,8 @@ import numpy as np
 import pytest
 
 from tazza.device import Event, current_context, device_option
-from tazza.device.cuda import CUDAContext, CUDAStream
-from tazza.device.cuda.graph import CUDARecorder, RecordingContext
+from tazza.device.cuda import CUDAContext, CUDAStream, cuda_device
+from tazza.device.cuda.graph import UNCOLLECTED, CUDARecorder, RecordingContext
 from tazza.errors import KernelError
 from tazza.nets import NetBase
 from tazza.operator import operator_def
@@ -118,6 +121,7 @@ def fed() -> tuple[Workspace, NetBase]:
     return workspace, workspace.create_net(training(DEVICE, "plan"))
 
 
+@pytest.mark.slow
 def test_a_training_step_is_one_launch_and_one_wait_and_its_graph_ends_with_it() -> None:
     with fake_gpu() as library:
         gpu = library.gpu
@@ -169,3 +173,51 @@ def test_what_goes_through_the_host_from_one_device_to_another_is_no_copy_undone
     workspace.run_net_once(net)
     np.testing.assert_array_equal(workspace.fetch("Y"), -X)
     workspace.reset()
+
+
+def test_garbage_that_is_collected_would_end_a_capture(gpu: FakeCUDA) -> None:
+    """Handles of libraries give memory back when they end, which a capturing thread must not: so collection rests."""
+    recorder, first, second = recorder_and_tensors()
+
+    device = cuda_device(GPU)
+
+    class Handle:
+        """Ends as one of cuBLAS does, which has memory."""
+
+    def ring() -> None:
+        handle = Handle()
+        handle.__dict__["self"] = handle
+        address = ctypes.c_uint64()
+        device.call("cuMemAlloc_v2", ctypes.byref(address), 8)
+        weakref.finalize(handle, device.ask, "cuMemFree_v2", address.value)
+
+    def collected() -> None:
+        recorder.context.copy(first, second)
+        gc.collect()
+
+    def unless_it_rests() -> None:
+        recorder.context.copy(first, second)
+        if gc.isenabled():
+            gc.collect()
+
+    ring()
+    with pytest.raises(KernelError):
+        recorder.record(collected)
+    ring()
+    assert recorder.record(unless_it_rests).operations == 1
+    assert gc.isenabled()
+
+
+def test_collection_rests_until_the_last_thread_is_done() -> None:
+    with UNCOLLECTED:
+        with UNCOLLECTED:
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with UNCOLLECTED:
+            pass
+        assert not gc.isenabled(), "it was off before"
+    finally:
+        gc.enable()

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tazza.device import CPUStream, Event, EventState, Stream, current_context, stream_pool
+from tazza.device import Event, EventState, Stream, current_context, stream_pool
 from tazza.device.cuda import CUDAEvent, CUDAStream, cuda_device
 from tazza.device.cuda import event as cuda_event
 from tazza.errors import KernelError, UnavailableError
 from tazza.tensor import CPUPlace, CUDAPlace
 from tests.device.cuda_driver import FakeCUDA
+from tests.device.host_stream import HostStream
 
 GPU = CUDAPlace(1)
 LONG_S = 60.0
@@ -183,7 +184,7 @@ def test_the_counter_of_waits_wraps_around(gpu: FakeCUDA) -> None:
 
 
 def test_host_and_device_wait_for_each_other(gpu: FakeCUDA) -> None:
-    stream, host, seen = take(), CPUStream(CPUPlace(), 0), list[int]()
+    stream, host, seen = take(), HostStream(CPUPlace(), 0), list[int]()
     gpu.hold()
     for number in range(0, 20, 2):
         gpu.launch(stream.handle, lambda number=number: seen.append(number))
@@ -199,7 +200,7 @@ def test_host_and_device_wait_for_each_other(gpu: FakeCUDA) -> None:
 
 
 def test_a_failure_of_the_host_reaches_the_device_and_comes_back(gpu: FakeCUDA) -> None:
-    stream, host = take(), CPUStream(CPUPlace(), 0)
+    stream, host = take(), HostStream(CPUPlace(), 0)
     failed, there = Event(), Event()
 
     def fail() -> None:
@@ -306,7 +307,7 @@ def test_any_mixture_over_host_and_device_is_in_order(gpu: FakeCUDA, steps: list
     """Two streams of a device and two of the host: each piece of work sees all that came before it."""
     done: set[int] = set()
     missed: list[frozenset[int]] = []
-    streams: list[Stream] = [take(), take(), CPUStream(CPUPlace(), 0), CPUStream(CPUPlace(), 1)]
+    streams: list[Stream] = [take(), take(), HostStream(CPUPlace(), 0), HostStream(CPUPlace(), 1)]
     before: list[set[int]] = [set() for _ in streams]
     recorded: list[tuple[Event, set[int]]] = []
     for number, (index, kind, choice) in enumerate(steps):

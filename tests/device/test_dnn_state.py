@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tazza.device import CPUStream, DNNLibrary, Event, Stream, close_dnn_states, dnn_state, streaming
+from tazza.device import DNNLibrary, Event, Stream, close_dnn_states, dnn_state, streaming
 from tazza.device.dnn_state import DNN_LIBRARIES, DNN_STATES
 from tazza.errors import ArgumentError, NotFoundError, TazzaError
 from tazza.tensor import CPUPlace, Place, default_allocator
+from tests.device.host_stream import HostStream
 
 LONG_S = 60.0
 
@@ -67,7 +68,7 @@ def test_a_workspace_grows_is_used_again_and_is_given_back(handles: list[str]) -
 
 
 def test_a_workspace_lives_as_long_as_work_may_use_it(handles: list[str]) -> None:
-    user, gate = CPUStream(CPUPlace(), 0), Event()
+    user, gate = HostStream(CPUPlace(), 0), Event()
     user.wait_for(gate)
     before = default_allocator().statistics.in_use_bytes
     with dnn_state(CPUPlace(), 2, user) as state:
@@ -81,7 +82,7 @@ def test_a_workspace_lives_as_long_as_work_may_use_it(handles: list[str]) -> Non
 
 
 def test_the_streams_are_joined_before_and_after(handles: list[str]) -> None:
-    user, gate, seen = CPUStream(CPUPlace(), 0), Event(), list[str]()
+    user, gate, seen = HostStream(CPUPlace(), 0), Event(), list[str]()
     user.wait_for(gate)
     user.submit(lambda: seen.append("before"))
     with streaming(user), dnn_state(CPUPlace()) as state:
@@ -122,7 +123,7 @@ def test_failures_leave_the_state_to_the_next_user(handles: list[str]) -> None:
         use(seen, fails=True, raises=True)
     with pytest.raises(ValueError, match="convolution failed"):
         use(seen, fails=True)
-    user, other = CPUStream(CPUPlace(), 1), CPUStream(CPUPlace(), 2)
+    user, other = HostStream(CPUPlace(), 1), HostStream(CPUPlace(), 2)
     use(seen, user, fails=True)
     use(seen, other)
     with pytest.raises(ValueError, match="convolution failed"):
@@ -133,7 +134,7 @@ def test_failures_leave_the_state_to_the_next_user(handles: list[str]) -> None:
 
 
 def test_a_user_whose_stream_has_failed_hurts_nobody_else(handles: list[str]) -> None:
-    user, seen = CPUStream(CPUPlace(), 1), list[int]()
+    user, seen = HostStream(CPUPlace(), 1), list[int]()
     user.submit(fail)
     use(seen, user)
     use(seen)
@@ -200,7 +201,7 @@ def test_users_of_one_state_never_overlap(users: list[tuple[int, bool]]) -> None
                     user.synchronize()
         user.synchronize()
 
-    streams = [CPUStream(CPUPlace(), number) for number in range(len(users))]
+    streams = [HostStream(CPUPlace(), number) for number in range(len(users))]
     threads = [
         threading.Thread(target=run, args=(index, fails, stream))
         for (index, fails), stream in zip(users, streams, strict=True)

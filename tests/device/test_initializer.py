@@ -1,4 +1,4 @@
-"""Devices: found once, described, with allocators, generators and handles; what is not there and why."""
+"""Devices: found once, described, with handles; what is not there and why."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pytest
 from tazza.device import Device, DeviceProperties, Devices, cpu, device_of, initialize_devices, initializer
 from tazza.errors import UnavailableError
 from tazza.runtime.threads import allowed_cpus
-from tazza.tensor import CPUPlace, CUDAPlace, PinnedPlace, default_allocator
-from tests.cuda_there import why_no_device
+from tazza.tensor import CPUPlace, PinnedPlace
 
 
 @pytest.fixture
@@ -24,7 +23,6 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 def test_the_processor_is_there() -> None:
     device = device_of(CPUPlace())
-    assert device.allocator is default_allocator()
     assert device.properties.parallel_units == allowed_cpus()
     memory = device.properties.memory_bytes
     assert memory is None or memory > 1 << 20
@@ -77,25 +75,9 @@ def test_handles_are_made_once_and_ended_in_reverse() -> None:
     assert events == ["make blas", "make dnn", "end dnn", "end blas"]
 
 
-def test_random_numbers_of_a_device_start_with_its_seed() -> None:
-    device, drawn = Device(DeviceProperties(CPUPlace(), "x", None, 1)), list[list[float]]()
-    for _ in range(2):
-        device.seed(7)
-        with device.generator() as generator:
-            drawn.append(generator.uniform(3).tolist())
-    assert drawn[0] == drawn[1]
-
-
 def test_devices_that_are_not_there(fresh: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnavailableError, match="no device pinned here: nothing finds devices of kind 'pinned'"):
         device_of(PinnedPlace())
-
-
-@pytest.mark.skipif(why_no_device() is None, reason="memory of CUDA devices is allocated here")
-def test_a_device_whose_memory_nothing_allocates() -> None:
-    device = Device(DeviceProperties(CUDAPlace(1), "x", None, 1))
-    with pytest.raises(UnavailableError, match="no allocator for cuda:1 here"):
-        _ = device.allocator
 
 
 def test_a_processor_that_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

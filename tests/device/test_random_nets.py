@@ -4,8 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from tazza.device import device_option
+from tazza.nets.base import PLAN
+from tazza.operator import operator_def
+from tests.device.cublas_library import fake_gpu
 from tests.device.happens import Order
-from tests.device.random_nets import KINDS, OF_ORDER, judge_mutants, judge_nets
+from tests.device.random_nets import (
+    KINDS,
+    OF_ORDER,
+    PLACES,
+    Mutant,
+    Overtaking,
+    RandomNet,
+    found_by,
+    judge_mutants,
+    judge_nets,
+)
 
 
 @pytest.mark.slow
@@ -45,6 +59,43 @@ def test_what_the_host_has_waited_for_is_no_race() -> None:
     order.queue(1, [100], [300], to_host=True)
     order.host_reads()
     assert len(order.races) == 1
+
+
+def test_the_host_waits_before_it_reads_or_writes() -> None:
+    order = Order()
+    order.queue(1, [300], [100])
+    order.host_touches([300], [])
+    assert order.races == [], "both read"
+    order.host_touches([100], [])
+    order.host_touches([], [300])
+    assert ["reads" in one for one in order.races] == [True, False]
+    order.host_waits_for(1)
+    order.host_touches([100], [100, 300])
+    assert len(order.races) == 2
+
+
+def test_a_plan_whose_host_reads_too_early_is_seen_by_its_order() -> None:
+    """The host computes with what a device copied to it; no wait of the host may be missing in between."""
+    there = [operator_def("Negative", ["c0"], ["c1"]), operator_def("CopyGPUToCPU", ["c1"], ["h0"])]
+    for op in there:
+        op.device_option.CopyFrom(device_option(PLACES["c"]))
+    net = RandomNet(PLAN, [*there, operator_def("Negative", ["h0"], ["h1"])])
+    seen, kind = 0, "the host does not wait twice"  # a copy to the host waits, and so does who reads
+    with fake_gpu() as library:
+        gpu = library.gpu
+        gpu.delays = Overtaking(1)
+        gpu.tamper = plain = Mutant(gpu)
+        assert found_by(gpu, net, 1) is None
+        assert gpu.order.races == []
+    for number in range(plain.counts[kind]):
+        with fake_gpu() as library:
+            gpu = library.gpu
+            gpu.delays, gpu.tamper = Overtaking(1), Mutant(gpu, kind, number)
+            found_by(gpu, net, 1)
+            seen += any("the host reads" in race for race in gpu.order.races)
+            gpu.tamper = None
+            gpu.faults.clear()
+    assert seen > 0
 
 
 def test_kinds_of_order_are_told_from_those_of_numbers() -> None:

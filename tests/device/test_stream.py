@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tazza.device import (
-    CPUStream,
     Event,
     Stream,
     StreamPool,
@@ -24,6 +23,7 @@ from tazza.device import (
 from tazza.errors import NetError, TazzaError, UnavailableError
 from tazza.runtime.workers import WorkerPool
 from tazza.tensor import CPUPlace, CUDAPlace, PinnedPlace
+from tests.device.host_stream import HostStream
 
 LONG_S = 60.0
 
@@ -35,9 +35,9 @@ def threads() -> Generator[WorkerPool]:
         yield pool
 
 
-def make(pool: WorkerPool, number: int = 0) -> CPUStream:
+def make(pool: WorkerPool, number: int = 0) -> HostStream:
     """Return a stream that these threads work for."""
-    return CPUStream(CPUPlace(), number, pool=pool)
+    return HostStream(CPUPlace(), number, pool=pool)
 
 
 def test_work_runs_in_order_on_another_thread(threads: WorkerPool) -> None:
@@ -318,7 +318,7 @@ def test_nothing_is_left_of_streams_that_are_gone(cycles: int, threads: WorkerPo
     gc.collect()
     own = [each.name for each in threading.enumerate() if each.name.startswith("test-stream")]
     assert 0 < len(own) <= 2, "others may start and end meanwhile"
-    left = [each for each in gc.get_objects() if isinstance(each, CPUStream) and each.name.startswith("cpu normal")]
+    left = [each for each in gc.get_objects() if isinstance(each, HostStream) and each.name.startswith("cpu normal")]
     assert [each for each in left if each._pool is threads] == []  # pyright: ignore[reportPrivateUsage] -- whose it is
 
 

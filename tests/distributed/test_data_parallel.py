@@ -22,6 +22,7 @@ def alone(case: str, ranks: int) -> Trained:
 SLOW = pytest.param("lenet", marks=pytest.mark.slow)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("net_type", ["simple", "dag", "async_scheduling", "plan"])
 @pytest.mark.parametrize("case", ["normalized", "clicks", SLOW])
 def test_two_ranks_learn_what_one_process_does(case: str, net_type: str) -> None:
@@ -41,6 +42,7 @@ def test_no_classifier_of_the_zoo_is_left_out() -> None:
     assert ZOO.keys() == set(CLASSIFIERS.keys())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["normalized", "clicks", SLOW])
 def test_four_ranks_do_too_and_so_does_a_joint_batch_without_normalization(case: str) -> None:
     found = ranks_of(case, 4, "simple", Exchanging(bucket_bytes=2000))

@@ -73,6 +73,7 @@ def learn(data: Path, ranks: int, checkpoint: Path, begin: int, steps: int = STE
     return joint, every[0][1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [8, 11])
 def test_one_two_four_and_one_rank_read_what_one_does(count: int, tmp_path: Path) -> None:
     """Of 8 records each rank has as many, of 11 it has not; a batch lies across two rounds."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tazza.distributed.data_parallel import data_parallel
 from tazza.distributed.membership import Membership
@@ -39,6 +40,7 @@ def test_every_rank_is_a_process_with_a_lane_for_what_it_exchanges(tmp_path: Pat
     check(tmp_path / "trace.json", exchanges=3, computes=9)
 
 
+@pytest.mark.slow
 def test_a_training_traces_some_steps_behind_its_first_ones(tmp_path: Path) -> None:
     def act(rank: int, workspace: Workspace) -> Any:
         listener = StepsTraced(tmp_path / "trace.json")

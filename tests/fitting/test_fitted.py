@@ -43,6 +43,7 @@ class Heard(TrainingListener):
         self.told.append("closed")
 
 
+@pytest.mark.slow
 def test_a_folder_is_learned_in_one_call(photos: Path, tmp_path: Path) -> None:
     heard = Heard()
     options: dict[str, Any] = {"batch_size": 10, "solver": "adam", "policy": "cosine", "flip": True, "epochs": 4}
@@ -59,6 +60,7 @@ def test_a_folder_is_learned_in_one_call(photos: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(made, wanted, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_best_is_kept_and_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests that get worse from the second on: what comes back is what the second one saw."""
     seen: list[bytes] = []

@@ -35,6 +35,7 @@ def values(training: PictureTraining) -> dict[str, bytes]:
     return {str(name): training.workspace.fetch(name).tobytes() for name in training.model.parameters}
 
 
+@pytest.mark.slow
 def test_a_training_that_goes_on_has_the_losses_of_one_that_never_ended(photos: Path, tmp_path: Path) -> None:
     source = find_source(photos)
     options = replace(SMALL, augmentation=Augmentation(flip=True, shift=2, zoom=0.1, rotate=9, light=0.2))
@@ -48,6 +49,7 @@ def test_a_training_that_goes_on_has_the_losses_of_one_that_never_ended(photos: 
         assert found + losses(training, 5) == wanted
 
 
+@pytest.mark.slow
 def test_what_is_exported_predicts_what_was_tested(photos: Path, tmp_path: Path) -> None:
     with PictureTraining("mlp", find_source(photos), tmp_path, SMALL) as training:
         list(training.steps())
@@ -78,6 +80,7 @@ def convolutional(folder: Path, *, classes: int = 3) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_net_that_predicts_is_trained_on(photos: Path, tmp_path: Path) -> None:
     """Its operators are in training mode; its last layer is new, its other parameters begin where they were."""
     own = convolutional(tmp_path / "own")
@@ -97,6 +100,7 @@ def test_a_net_that_predicts_is_trained_on(photos: Path, tmp_path: Path) -> None
         assert [op.type for op in predictor.definition.op if len(op.output) > 1] == []
 
 
+@pytest.mark.slow
 def test_a_last_layer_stays_where_classes_are_the_same(photos: Path, tmp_path: Path) -> None:
     own = convolutional(tmp_path / "own", classes=2)
     with tazza.load(own) as predictor:
@@ -108,6 +112,7 @@ def test_a_last_layer_stays_where_classes_are_the_same(photos: Path, tmp_path: P
         assert not np.array_equal(training.workspace.fetch("scores_w"), before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("patterns", [("conv*",), ("bn*", "conv_b"), ("*_w",)])
 def test_what_is_frozen_keeps_its_bits(photos: Path, tmp_path: Path, patterns: Sequence[str]) -> None:
     own = convolutional(tmp_path / "own")
@@ -120,6 +125,7 @@ def test_what_is_frozen_keeps_its_bits(photos: Path, tmp_path: Path, patterns: S
     assert changed == set(ended) - set(training.frozen)
 
 
+@pytest.mark.slow
 def test_gradients_of_what_is_frozen_are_not_computed(photos: Path, tmp_path: Path) -> None:
     own, source = convolutional(tmp_path / "own"), find_source(photos)
     with PictureTraining(own, source, tmp_path, SMALL) as training:
@@ -136,6 +142,7 @@ def test_patterns_that_cannot_be(photos: Path, tmp_path: Path, patterns: Sequenc
         PictureTraining("mlp", find_source(photos), tmp_path, replace(SMALL, freeze=patterns))
 
 
+@pytest.mark.slow
 def test_parameters_come_from_another_model(photos: Path, tmp_path: Path) -> None:
     source = find_source(photos)
     with PictureTraining("mlp", source, tmp_path, SMALL) as training:
@@ -218,6 +225,7 @@ def test_other_types_of_nets_learn_too(photos: Path, tmp_path: Path, name: str) 
     np.testing.assert_allclose(found[1], found[0], rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_rates_grow_until_the_loss_explodes(photos: Path, tmp_path: Path) -> None:
     found = find_rate("mlp", find_source(photos), tmp_path, SMALL)
     ratios = np.diff(np.log(found.rates))

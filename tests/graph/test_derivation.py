@@ -159,6 +159,7 @@ def test_testing_changes_nothing_and_samples_go_their_own_ways(name: str) -> Non
     assert [blob for blob in stays if before[blob] != after[blob]] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETS)
 def test_what_is_exported_asks_for_no_label_and_gives_equal_numbers(name: str, tmp_path: Path) -> None:
     model = training_net(name)
@@ -180,6 +181,7 @@ def test_what_is_exported_asks_for_no_label_and_gives_equal_numbers(name: str, t
             np.testing.assert_allclose(one, expected[2:3], rtol=2e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_a_net_that_tests_already_stays_as_it_is() -> None:
     for name in CLASSIFIERS:
         model = CLASSIFIERS[name].inference(**TINY[name])

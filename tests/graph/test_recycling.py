@@ -25,7 +25,7 @@ from tazza.workspace import Workspace
 from tests.nets.nested import VALUES, Drawing, feed
 from tests.nets.test_net_types import RECORDED_CASES, STORED, Case
 
-FEW, MANY = 4, 70
+MANY = 70
 RUNS = 2
 
 
@@ -105,11 +105,10 @@ def with_passing_values(seed: int) -> NetDef:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("in_order", [False, True])
-def test_random_nets_with_nets_inside(count: int, in_order: bool) -> None:
+def test_random_nets_with_nets_inside(in_order: bool) -> None:
     shared = 0
-    for seed in range(count):
+    for seed in range(MANY):
         net = with_passing_values(seed)
         blobs, hosts, sizes = some(net, seed)
         made = recycle(net, blobs, hosts=hosts, sizes=sizes, in_order=in_order)
@@ -121,7 +120,7 @@ def test_random_nets_with_nets_inside(count: int, in_order: bool) -> None:
         except BaseException as error:
             error.add_note(f"with seed {seed}")
             raise
-    assert shared >= count
+    assert shared >= MANY
 
 
 def cases(names: Sequence[str]) -> list[tuple[str, Case]]:

@@ -80,6 +80,7 @@ SCALARS = st.one_of(st.integers(-9, 2**40), st.floats(-5, 5, width=32), st.text(
 VALUES = st.one_of(SCALARS, st.lists(st.integers(-3, 3), min_size=1), st.lists(st.text(max_size=3), min_size=1))
 
 
+@pytest.mark.slow
 @given(
     inputs=st.lists(NAMES, max_size=3),
     outputs=st.lists(NAMES, max_size=3),

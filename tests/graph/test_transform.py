@@ -214,6 +214,7 @@ def test_a_residual_block_becomes_two_operators() -> None:
     assert str(made.specs["w_folded"]) == "float32[4, 3, 3, 3]"
 
 
+@pytest.mark.slow
 def test_a_training_net_keeps_its_parameters() -> None:
     forward = parse_net(
         "in: x, w, b, s, i, m, v, rate",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tazza.graph import transform_index
 
 SPARED = """
@@ -22,6 +24,7 @@ def test_index_is_up_to_date() -> None:
     assert transform_index.PATH.read_text() == transform_index.dump(transform_index.generate()), "run `make index`"
 
 
+@pytest.mark.slow
 def test_transforms_that_need_other_operators_are_not_imported() -> None:
     ran = subprocess.run([sys.executable, "-c", SPARED], capture_output=True, text=True, check=True)
     loaded = set(ran.stdout.split())

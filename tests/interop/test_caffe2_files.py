@@ -34,6 +34,7 @@ def check(predictor: Predictor, model: str) -> None:
         assert np.abs(predictor.run(data=data[:rows])["softmax"] - softmax[:rows]).max() < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [LENET, pytest.param(RESNET, marks=pytest.mark.slow)])
 def test_nets(shared: Path, model: str) -> None:
     folder = shared / "interop" / model
@@ -77,6 +78,7 @@ def test_large_nets_are_written_as_they_were(shared: Path) -> None:
         assert serialize(read_message(path, NetDef)) == path.read_bytes()
 
 
+@pytest.mark.slow
 def test_nets_of_the_zoo_parse(shared: Path) -> None:
     found = {path.name: read_message(path, NetDef) for path in (shared / "zoo").glob("*.pbtxt")}
     assert len(found) == 6

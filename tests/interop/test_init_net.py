@@ -45,6 +45,7 @@ def bytes_of(workspace: Workspace) -> int:
     return sum(value.nbytes for value in values if isinstance(value, Tensor))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [25, pytest.param(3, marks=pytest.mark.slow)])
 def test_what_any_operator_makes_is_counted(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     counted = 0

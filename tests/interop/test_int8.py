@@ -111,6 +111,7 @@ def test_a_plan_joins_the_sum_and_reorders_nothing(nets: tuple[NetDef, NetDef]) 
     assert "arena" in told
 
 
+@pytest.mark.slow
 def test_filters_are_brought_into_their_layout_once(
     nets: tuple[NetDef, NetDef], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +158,7 @@ def test_an_old_file_of_one_scale_runs() -> None:
     assert np.unique(found[0]).size > 20
 
 
+@pytest.mark.slow
 def test_kept_layers_stay_float32(nets: tuple[NetDef, NetDef]) -> None:
     small = quantize_nets(*nets, [{"data": X}], keep=["scores"])
     assert [op.type for op in small[1].op][-3:] == ["Int8Dequantize", "NHWC2NCHW", "FC"]

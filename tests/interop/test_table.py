@@ -61,6 +61,7 @@ def test_what_it_refuses() -> None:
         with_tables_in(8, read, {"table": np.zeros((2, 4), np.float32)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [32, *FORMATS])
 def test_the_seats_of_a_predictor_share_tables(bits: int) -> None:
     """Four threads run one predictor at a time, each in a seat of its own: nobody has a table of its own."""

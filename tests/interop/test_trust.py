@@ -248,6 +248,7 @@ def test_with_the_callers_word_files_are_opened_at_the_first_run(disk: Path, run
     assert {"Print", "Summarize", "Save", "Load"} <= reached
 
 
+@pytest.mark.slow
 def test_commands_take_the_word_too(disk: Path, tmp_path: Path, run: Run) -> None:
     folder = write_pair(tmp_path / "model", INIT, with_harm(PREDICT, operator_def("Print", ["x"], [], to_file=True)))
     np.save(tmp_path / "x.npy", np.ones((1, 1, 1, 3), np.float32))
@@ -259,6 +260,7 @@ def test_commands_take_the_word_too(disk: Path, tmp_path: Path, run: Run) -> Non
     assert (disk / "x.log").read_text().startswith("Tensor x of type float. Dims: (1,3,): ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["predict_net.pb", "init_net.pb"])
 def test_training_a_net_from_a_file_takes_the_word_too(
     disk: Path, tmp_path: Path, run: Run, bars: Path, name: str
@@ -279,6 +281,7 @@ def as_first(op: OpView, X: TensorSpec) -> TensorSpec:
     return X
 
 
+@pytest.mark.slow
 def test_showing_runs_no_registered_function(tmp_path: Path, run: Run) -> None:
     """What follows from a rule is shown, and nothing else."""
     called: list[int] = []

@@ -33,6 +33,7 @@ def _bytes(problem: Problem) -> bytes:
     return problem.definition.SerializeToString() + repr([x.tolist() for x in problem.inputs.values()]).encode()
 
 
+@pytest.mark.slow
 def test_a_problem_is_drawn_again() -> None:
     for type in ("Conv", "ConvGradient", "Concat", "SoftmaxWithLoss", "Pointwise"):
         first, again = draw(type, 5, wild=True), draw(type, 5, wild=True)
@@ -63,6 +64,7 @@ def test_gradients_come_with_their_inputs() -> None:
     assert list(compute(backward)) == ["dW", "db", "dX"]
 
 
+@pytest.mark.slow
 def test_extremes_are_well_typed() -> None:
     """Arguments beyond their ranges are stored in the field of their type, and the definition can be read back."""
     changed = 0

@@ -118,6 +118,7 @@ def test_windows_larger_than_the_image(type: str) -> None:
             np.testing.assert_allclose(np.sum(dX), np.sum(dY, dtype=np.float64), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", ["while True: pass", "import time; time.sleep(1e9)"])
 def test_what_does_not_come_back_is_told(statement: str) -> None:
     """The watchdog itself."""

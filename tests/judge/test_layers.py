@@ -59,6 +59,7 @@ def test_normalization_over_any_number_of_channels() -> None:
     assert mismatches(outcomes) == []
 
 
+@pytest.mark.slow
 def test_pads_around_a_single_slice_make_several_windows() -> None:
     """The gradient of a maximum over (1, H, W) with pads along the first dimension."""
     for seed in (48, 96):

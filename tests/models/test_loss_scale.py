@@ -40,6 +40,7 @@ def start(model: Model, type: str) -> tuple[Workspace, Any]:
     return workspace, workspace.create_net(model.net.proto)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("type", ["simple", "plan"])
 def test_a_power_of_two_changes_no_bit_of_a_training(type: str) -> None:
     found: list[list[Any]] = []

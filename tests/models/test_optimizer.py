@@ -136,6 +136,7 @@ SPREAD = R[[0, 0, 0, 2]]
 """The gradient of each row that is picked."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("net_type", ["simple", "plan"])
 @pytest.mark.parametrize(
     ("solver", "options"), [("sgd", {}), ("sgd", {"momentum": 0.75}), ("adagrad", {"epsilon": 0.1})]

@@ -75,6 +75,7 @@ def train(trainer: Trainer, board: TensorBoard, until: int) -> dict[int, float]:
     return losses
 
 
+@pytest.mark.slow
 @needs_package
 def test_scalars_histograms_and_the_graph(trainer: Trainer, tmp_path: Path) -> None:
     with TensorBoard(tmp_path / "board") as board:

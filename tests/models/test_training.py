@@ -65,6 +65,7 @@ def trainer(model: Model) -> Trainer:
     return Trainer(model.init_net.proto, model.net.proto, Workspace())
 
 
+@pytest.mark.slow
 def test_resumed_training_has_the_losses_of_one_that_never_ended(data: tuple[str, Path], tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
     with trainer(build(data)) as whole:

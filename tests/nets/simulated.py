@@ -20,7 +20,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tazza.device import CONTEXTS, STREAMS, Context, CPUStream, Stream
+from tazza.device import CONTEXTS, STREAMS, Context, Stream
 from tazza.device import stream as streams
 from tazza.device.context import recorded
 from tazza.operator import (
@@ -48,6 +48,7 @@ from tazza.proto import DeviceOption, OperatorDef
 from tazza.registry import Registry
 from tazza.tensor import ALLOCATORS, Blob, DataType, Place, Tensor, TensorSpec
 from tazza.tensor.allocation import AlignedAllocator
+from tests.device.host_stream import HostStream
 
 SHAPE = (3, 5)
 PRIME = np.int64(6364136223846793005)
@@ -173,6 +174,7 @@ class MixLaunch:
     blocks: bool
     """Whether the call returns when the device has done the work, as copies from and to the host do."""
     scratch_bytes: int = 0
+    capturable: bool = False
 
     def bind(self, operands: Operands) -> Call:
         """Return the call; on the device it queues."""
@@ -203,7 +205,7 @@ def _put(op: OpView, sources: Sequence[Array], targets: Sequence[Array]) -> None
         np.copyto(target, value)
 
 
-class SimulatedStream(CPUStream):
+class SimulatedStream(HostStream):
     """A stream of the device: operators queue their work themselves."""
 
     enqueue = Stream.enqueue

@@ -93,6 +93,7 @@ ALL = [
 """Nets and kinds; predictors run plans, and the slices below are those of one."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind"), ALL)
 def test_answers_do_not_depend_on_neighbours(name: str, kind: str) -> None:
     ws, net = model(name)

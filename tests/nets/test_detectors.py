@@ -13,11 +13,11 @@ import pytest
 
 from tazza.interop import load, save_predictor
 from tazza.interop.export import parameter_fill
-from tazza.nets import NETS
 from tazza.nets.simple_refcount import last_readers
 from tazza.proto import NetDef
 from tazza.workspace import Workspace
 from tests.detectors import DETECTORS, Detector, detector
+from tests.net_types import one_of_each
 from tests.recorded_nets import Blobs
 
 MASKS, NOTHING = "mask_rcnn_2go", "mask_rcnn_2go_nothing"
@@ -27,7 +27,7 @@ FAST = ("simple", "plan", "async_scheduling")
 
 def kinds() -> list[object]:
     """Return all net types, of which some are left to the slow tests."""
-    return [pytest.param(kind, marks=() if kind in FAST else pytest.mark.slow) for kind in sorted(NETS)]
+    return [pytest.param(kind, marks=() if kind in FAST else pytest.mark.slow) for kind in one_of_each()]
 
 
 def made(net: NetDef, kind: str, kept: list[str]) -> NetDef:

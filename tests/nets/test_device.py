@@ -179,6 +179,7 @@ def test_ideep_is_the_cpu(type: str, saved: str) -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_commands_take_the_device(run: Run, tmp_path: Path) -> None:
     net = parse_net(*LINES)
     on_net(net)

@@ -9,11 +9,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tazza.device import CPUContext, Event, current_stream, stream_pool
+from tazza.device import CPUContext, Event, current_stream
 from tazza.device.dnn_state import dnn_state
 from tazza.errors import RunCancelledError
 from tazza.interop.predictor import SEATS, Predictor
-from tazza.nets import NETS
 from tazza.observers import Recorder
 from tazza.operator import operator_def
 from tazza.operator.definition import make_argument
@@ -22,6 +21,8 @@ from tazza.proto.message import parse_text
 from tazza.runtime.threads import NUM_THREADS, threads_allowed
 from tazza.tensor import CPUPlace
 from tazza.workspace import Workspace
+from tests.device.host_stream import HostStream
+from tests.net_types import one_of_each
 from tests.nets.dags import Subject, assert_same, reference, subject
 from tests.nets.interrupting import FAST, SLOW, everywhere
 from tests.nets.simulated import LINGER_S, mix, unwatched
@@ -100,9 +101,7 @@ class Runs:
         assert_same(found, {name: wanted[name] for name in kept})
 
 
-TYPES = sorted(set(NETS))
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("type", ["simple", "dag", "plan"])
 def test_interrupts_of_a_run(type: str, soak: int) -> None:
     runs = Runs(type)
@@ -111,7 +110,7 @@ def test_interrupts_of_a_run(type: str, soak: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("type", TYPES)
+@pytest.mark.parametrize("type", one_of_each())
 def test_interrupts_of_every_kind_of_run(type: str, soak: int) -> None:
     for how in HOWS:
         runs = Runs(type)
@@ -119,6 +118,7 @@ def test_interrupts_of_every_kind_of_run(type: str, soak: int) -> None:
         runs.made.net.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seats", [1, 2])
 def test_interrupts_of_a_predictor(seats: int, soak: int) -> None:
     """Every seat is there afterwards; in the second round somebody else keeps them, and this thread waits in line."""
@@ -202,7 +202,7 @@ def test_interrupts_of_making_and_closing(type: str, soak: int) -> None:
 
 
 def test_interrupts_of_a_stream_and_its_events(soak: int) -> None:
-    stream, seen = stream_pool(CPUPlace()).take(), list[int]()
+    stream, seen = HostStream(CPUPlace(), 0), list[int]()
 
     def work() -> None:
         event = Event()

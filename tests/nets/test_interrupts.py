@@ -154,6 +154,7 @@ def _in_executor(frame: FrameType | None) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("type", PARALLEL)
 def test_interrupts_at_any_moment_leave_a_net_that_runs(type: str) -> None:
     assert interrupted_runs(type, 2, 40) > 0

@@ -116,8 +116,8 @@ RECORDED = [
     for recorded in json.loads((DATA / "backward_passes.json").read_text())
     if "refused" not in recorded and recorded["id"] not in NOT_RUN
 ]
-FEW = 5
-"""How many of them the fast tests run."""
+STEP = 15
+"""The fast tests run one of so many of them."""
 
 
 def recorded_case(recorded: Mapping[str, Any]) -> Case:
@@ -135,11 +135,12 @@ def recorded_case(recorded: Mapping[str, Any]) -> Case:
 RECORDED_CASES = {recorded["id"]: recorded_case(recorded) for recorded in RECORDED}
 
 
-@pytest.mark.parametrize("count", [FEW, pytest.param(len(RECORDED), marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("others", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", TYPES)
-def test_recorded_nets_with_gradients(kind: str, count: int) -> None:
+def test_recorded_nets_with_gradients(kind: str, others: bool) -> None:
     """Random nets with shared, overwritten and summed blobs."""
-    for name in list(RECORDED_CASES)[:: -(-len(RECORDED) // count)]:
+    for name in [name for number, name in enumerate(RECORDED_CASES) if (number % STEP > 0) == others]:
         try:
             check(RECORDED_CASES[name], kind)
         except BaseException as error:
@@ -252,8 +253,10 @@ def test_the_zoo_is_whole() -> None:
     assert sorted(SMALL) == sorted(CLASSIFIERS)
 
 
-@pytest.mark.parametrize("name", [pytest.param(one, marks=() if one == FAST else pytest.mark.slow) for one in SMALL])
+@pytest.mark.slow
+# A net by all types in a row: a process that runs a part of the tests makes fewer of what they are compared with.
 @pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("name", [pytest.param(one, marks=() if one == FAST else pytest.mark.slow) for one in SMALL])
 def test_nets_of_the_zoo(kind: str, name: str) -> None:
     check(zoo_case(name, training=False), kind)
 
@@ -261,7 +264,7 @@ def test_nets_of_the_zoo(kind: str, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [(kind, name) for place, kind in enumerate(TYPES) for name in list(SMALL)[place % 2 :: 2]],
+    [(kind, name) for number, name in enumerate(SMALL) for kind in TYPES[number % 2 :: 2]],
 )
 def test_a_step_of_training(kind: str, name: str) -> None:
     """Of every second net by each type, and of each net by every second one."""

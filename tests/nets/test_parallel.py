@@ -66,6 +66,7 @@ def _fail() -> None:
     raise KernelError("planned")
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     operators(draws=False),

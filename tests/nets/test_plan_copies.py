@@ -82,6 +82,7 @@ def test_forgotten_programs_are_compiled_again(monkeypatch: pytest.MonkeyPatch) 
         assert len(_rewrite(net).programs) <= 2
 
 
+@pytest.mark.slow
 def test_what_a_forgotten_program_reads_is_not_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """For narrow images the folded filters are read as they are, for wide ones a packed copy of them."""
     monkeypatch.setattr(plan_rewrite, "PROGRAMS", Cache[Any, Any]("programs of a plan", 1))
@@ -132,6 +133,7 @@ def test_copies_stay_while_an_instance_comes_to_read_them(monkeypatch: pytest.Mo
         gc.enable()
 
 
+@pytest.mark.slow
 def test_clones_that_come_and_go_on_several_threads(soak: int) -> None:
     ws, net = _made()
     net.run()
@@ -191,3 +193,22 @@ def test_copies_go_with_the_last_signature_that_reads_them() -> None:
     gc.collect()
     assert references
     assert not any(reference() for reference in references)
+
+
+def test_a_constant_lies_as_its_first_reader_takes_it_whoever_else_reads_it() -> None:
+    ws, ops = (
+        Workspace(),
+        [
+            operator_def("Conv", ["x", "w"], ["a"], kernel=3),
+            operator_def("Add", ["u", "w"], ["b"]),
+            operator_def("Conv", ["b", "w"], ["c"], kernel=3, pad=1),
+        ],
+    )
+    for seed, (name, extents) in enumerate({"x": (2, 16, 9, 8), "w": (16, 16, 3, 3), "u": (16, 16, 3, 3)}.items()):
+        ws.feed(name, draw(*extents, seed=seed))
+    net = ws.create_net(plan(ops, outputs=["a", "b", "c"], inputs=["x", "u"]))
+    for seed in (1, 9, 9):
+        ws.feed("w", draw(16, 16, 3, 3, seed=seed))  # written anew where it lies
+        net.run()
+        for name in ("a", "b", "c"):
+            np.testing.assert_allclose(ws.fetch(name), by_simple(ws, ops, name), rtol=2e-4, atol=2e-4)

@@ -169,6 +169,7 @@ def test_a_clone_takes_the_cut_that_another_found() -> None:
     clone.close()
 
 
+@pytest.mark.slow
 def test_seats_with_batches_of_their_own() -> None:
     """Threads whose signatures are compiled while others run."""
     base = Workspace()

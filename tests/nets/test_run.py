@@ -10,10 +10,10 @@ import weakref
 
 import pytest
 
-from tazza.device import CPUStream
 from tazza.errors import ArgumentError, DeadlineError, KernelError, RunCancelledError
 from tazza.nets.run import Run
 from tazza.tensor import CPUPlace
+from tests.device.host_stream import HostStream
 from tests.nets.dags import PARALLEL, subject
 from tests.nets.simulated import mix, watching
 from tests.patience import LONG_S, wait_until
@@ -114,7 +114,7 @@ def test_a_clock_ends_with_its_run() -> None:
 
 def test_others_wait_for_the_event_of_a_run() -> None:
     """Work of a stream behind a run: it starts when the run has ended, and not where the run has failed."""
-    seen, stream = list[bool](), CPUStream(CPUPlace(), 0)
+    seen, stream = list[bool](), HostStream(CPUPlace(), 0)
     good, bad = Run("good"), Run("bad")
     stream.wait_for(good.event)
     stream.submit(lambda: seen.append(good.done()))

@@ -87,6 +87,7 @@ def test_any_batch(batch: int) -> None:
     assert bool(slices(ws)) == (batch > 1)
 
 
+@pytest.mark.slow
 def test_one_net_for_changing_batches() -> None:
     ws = Workspace()
     feed_convolutions(ws)
@@ -398,6 +399,7 @@ def test_random_nets(seeds: range) -> None:
     assert sliced > len(seeds) / 3
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     why_unavailable("Conv", "cpu", "onednn") is not None, reason="only calls of compiled kernels can be moved"
 )

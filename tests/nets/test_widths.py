@@ -76,6 +76,7 @@ def widths() -> Generator[Widths]:
 
         op: OpView
         scratch_bytes: int = 0
+        capturable: bool = False
 
         def bind(self, operands: Operands) -> Call:
             """Return a native call."""

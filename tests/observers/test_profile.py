@@ -310,6 +310,7 @@ def fetching(device: None) -> Generator[None]:
 
     class Fetch:
         scratch_bytes = 0
+        capturable = False
 
         def bind(self, operands: Operands) -> Call:
             X, Y = operands.tensors["X"], operands.tensors["Y"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 
@@ -19,7 +20,7 @@ from tazza.nets.base import PLAN
 from tests.check import engines_of
 from tests.judge.draw import Problem
 from tests.judge.hand import Array
-from tests.operator.spoiled import WRONG, Answer, answer, differs, problems
+from tests.operator.spoiled import WRONG, Answer, Standing, answer, answer_in, differs, problems
 
 SEEDS = 1
 """Problems that are drawn of each operator."""
@@ -44,10 +45,10 @@ def without(array: Array, extent: int) -> Array:
     return np.zeros([0 if each == extent else each for each in array.shape], array.dtype)
 
 
-def answered(problem: Problem, way: str, *, at_end: bool) -> Answer:
+def answered(problem: Problem, way: str, plan: Standing) -> Answer:
     """Return what comes of a run, as `answer`; errors that are none of ours too."""
     try:
-        return answer(problem, way, at_end=at_end)
+        return answer_in(plan, problem) if way == PLAN else answer(problem, way, at_end=plan.allocator.at_end)
     except AssertionError:
         raise
     except Exception as error:
@@ -65,14 +66,15 @@ def judge(kind: str) -> Iterator[str]:
         for way in ways:
             for at_end in (True, False):
                 answer(problem, way, at_end=at_end)
-        for told, one in hollow(problem):
-            wanted = answered(one, "reference", at_end=True)
-            if wanted.text.startswith("untyped"):
-                yield f"draw({kind!r}, {problem.seed}) with {told}, reference: {wanted.text}"
-            for way in ways if wanted.outputs is not None else ():
-                text = differs(answered(one, way, at_end=True), wanted)
-                if text:
-                    yield f"draw({kind!r}, {problem.seed}) with {told}, {way}: {text}"
+        with closing(Standing(at_end=True)) as plan:
+            for told, one in hollow(problem):
+                wanted = answered(one, "reference", plan)
+                if wanted.text.startswith("untyped"):
+                    yield f"draw({kind!r}, {problem.seed}) with {told}, reference: {wanted.text}"
+                for way in ways if wanted.outputs is not None else ():
+                    text = "" if way == "reference" else differs(answered(one, way, plan), wanted)
+                    if text:
+                        yield f"draw({kind!r}, {problem.seed}) with {told}, {way}: {text}"
 
 
 def main(kinds: list[str]) -> None:

@@ -22,11 +22,8 @@ import pytest
 from tazza.operator import SCHEMAS, Role, find_schema
 from tests.judge.draw import draw, drawable
 from tests.operator.spoiled import WRONG, Answer, Wrong, differs, wrong_indices
-from tests.sampled import is_fast
 
 ROOT = Path(__file__).parents[2]
-FAST = 32
-"""The fast tests take one of so many operators."""
 
 
 def picking() -> dict[str, list[str]]:
@@ -58,13 +55,6 @@ def assert_right(types: Sequence[str]) -> None:
 @pytest.mark.parametrize("folder", sorted(PICKING))
 def test_wrong_indices_are_named_and_not_followed(folder: str) -> None:
     assert_right(PICKING[folder])
-
-
-@pytest.mark.slow
-def test_wrong_indices_of_some() -> None:
-    types = [type for types in PICKING.values() for type in types if is_fast(type, FAST)]
-    assert len(types) > 4
-    assert_right(types)
 
 
 # -- the law itself ----------------------------------------------------------------------------------------------------

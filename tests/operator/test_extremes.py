@@ -29,15 +29,16 @@ from tests.fuzz.nets import drawn_operator
 
 DRAWN = 1
 """Problems that are drawn of each operator, beside those that are recorded."""
-RECORDED = 2
+RECORDED, MORE = 1, 1
+"""Those that are recorded, and how many more there are with `--soak`."""
 EXTENTS = (0, 1, 2, 2**31, 2**40, None)
 
 Problem = tuple[OperatorDef, list[Spec | None]]
 
 
-def problems(type: str) -> Iterator[Problem]:
-    """Yield operators with inputs: recorded ones, and some that the schema lets draw."""
-    found = itertools.islice(golden.recordings(type), RECORDED) if type in golden.operators() else ()
+def problems(type: str, recorded: int = RECORDED + MORE) -> Iterator[Problem]:
+    """Yield operators with inputs: so many recorded ones, and some that the schema lets draw."""
+    found = itertools.islice(golden.recordings(type), recorded) if type in golden.operators() else ()
     for recording in found:
         yield recording.definition, [_spec(value) for value in recording.inputs]
     for seed in range(DRAWN):
@@ -109,9 +110,9 @@ def all_wrong(ops: Iterator[tuple[str, OperatorDef, list[Spec | None]]]) -> dict
     return found
 
 
-def with_arguments(type: str) -> Iterator[tuple[str, OperatorDef, list[Spec | None]]]:
+def with_arguments(type: str, recorded: int) -> Iterator[tuple[str, OperatorDef, list[Spec | None]]]:
     """Yield operators of a type, each with one argument at an edge."""
-    for definition, inputs in problems(type):
+    for definition, inputs in problems(type, recorded):
         for spec in find_schema(type).args.values():
             op = OperatorDef()
             op.CopyFrom(definition)
@@ -125,9 +126,9 @@ def with_arguments(type: str) -> Iterator[tuple[str, OperatorDef, list[Spec | No
                     yield spec.name, made, inputs
 
 
-def with_extents(type: str) -> Iterator[tuple[str, OperatorDef, list[Spec | None]]]:
+def with_extents(type: str, recorded: int) -> Iterator[tuple[str, OperatorDef, list[Spec | None]]]:
     """Yield operators of a type with inputs of which one extent, or the rank, is at an edge; or unknown."""
-    for definition, inputs in problems(type):
+    for definition, inputs in problems(type, recorded):
         for position, spec in enumerate(inputs):
             if not isinstance(spec, TensorSpec) or spec.dims is None:
                 continue
@@ -150,11 +151,11 @@ def bounded() -> Generator[None]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("type", sorted(SCHEMAS.keys()))
-def test_every_argument_at_its_edges(type: str) -> None:
-    assert all_wrong(with_arguments(type)) == {}
+def test_every_argument_at_its_edges(type: str, soak: int) -> None:
+    assert all_wrong(with_arguments(type, RECORDED + MORE * (soak > 1))) == {}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("type", sorted(SCHEMAS.keys()))
-def test_every_extent_at_its_edges(type: str) -> None:
-    assert all_wrong(with_extents(type)) == {}
+def test_every_extent_at_its_edges(type: str, soak: int) -> None:
+    assert all_wrong(with_extents(type, RECORDED + MORE * (soak > 1))) == {}

@@ -20,11 +20,8 @@ from tazza.operator import SCHEMAS
 from tests.judge.draw import draw, drawable
 from tests.operator.hollow import hollow
 from tests.operator.spoiled import WRONG
-from tests.sampled import is_fast
 
 ROOT = Path(__file__).parents[2]
-FAST = 48
-"""The fast tests take one of so many operators."""
 
 
 def by_folder() -> dict[str, list[str]]:
@@ -51,13 +48,6 @@ def assert_right(kinds: Sequence[str]) -> None:
 @pytest.mark.parametrize("folder", sorted(FOLDERS))
 def test_inputs_without_elements(folder: str) -> None:
     assert_right(FOLDERS[folder])
-
-
-@pytest.mark.slow
-def test_inputs_without_elements_of_some() -> None:
-    kinds = [kind for folder in FOLDERS.values() for kind in folder if is_fast(kind, FAST)]
-    assert len(kinds) > 4
-    assert_right([*kinds, "ReduceSum"])
 
 
 def test_what_is_hollow() -> None:

@@ -16,6 +16,7 @@ class Noted:
     name: str
     scratch_bytes: int
     notes: list[str]
+    capturable: bool = False
 
     @property
     def implementation(self) -> str:

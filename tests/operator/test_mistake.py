@@ -12,6 +12,7 @@ import pytest
 from tazza.errors import ArgumentError, DuplicateError, SchemaError, TazzaError
 from tazza.operator import (
     FLOAT,
+    HALVES,
     KERNELS,
     SCHEMAS,
     Array,
@@ -19,6 +20,7 @@ from tazza.operator import (
     Effects,
     OpSchema,
     OpView,
+    Role,
     Spec,
     arg,
     as_many,
@@ -122,6 +124,18 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
         "like of Y names 'x'(?s:.*)mean X",
     ),
     "a pattern with a sign": (lambda: declare(inputs=[blob("X", FLOAT, "N C*2")]), "'N C\\*2' of X has 'C\\*2', which"),
+    "more types than any on devices": (
+        lambda: declare(inputs=[blob("X", elsewhere=HALVES)]),
+        "X takes frozenset.* on devices, beside None",
+    ),
+    "more types of what follows": (
+        lambda: declare(inputs=[blob("X", FLOAT), blob("Z", "X", elsewhere=HALVES, role=Role.DATA)]),
+        "Z takes frozenset.* on devices, beside 'X'",
+    ),
+    "more types of an output": (
+        lambda: declare(outputs=[blob("Y", FLOAT, elsewhere=HALVES)]),
+        "the output Y has other types on devices",
+    ),
     "a pattern with commas": (lambda: declare(inputs=[blob("X", FLOAT, "N, C")]), "has 'N,', which is no dimension"),
     "two runs": (lambda: declare(inputs=[blob("X", FLOAT, "*S C *T")]), r"of X has 2 runs, \*S and \*T"),
     "as many elements, beside others": (

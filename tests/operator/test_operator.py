@@ -124,7 +124,7 @@ def test_launches_are_kept_per_signature() -> None:
 class Doubling:
     """A launch that doubles; works on opaque memory too, since it looks at none of the layout."""
 
-    scratch_bytes = 64
+    scratch_bytes, capturable = 64, False
 
     def bind(self, operands: Operands) -> Call:
         assert operands.scratch is not None

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tazza.operator.kernel import value_key
-from tazza.operator.watch import Watch, watched
+from tazza.operator.watch import Watch, Watched, watch_together, watched
 from tazza.runtime.flags import KERNEL_CHANGES
 from tazza.tensor import Blob, DataType, Tensor
 
@@ -74,6 +74,21 @@ def test_a_tensor_without_form_is_only_itself() -> None:
     assert not watch.broken()
     MOVES["value"](blob)
     assert watch.broken()
+
+
+def test_blobs_are_watched_together_in_one_state() -> None:
+    blob, known = made()[0], dict[int, Watched]()
+    loose = watched(blob, formed=False)
+    assert watch_together(known, [loose])
+    formed = watched(blob)
+    assert watch_together(known, [formed])
+    assert watch_together(known, [loose]), "less is known of it"
+    assert list(known.values()) == [formed]
+    for change in MOVES.values():
+        change(blob)
+        other = Blob("y")
+        assert not watch_together(known, [watched(other), watched(blob)])
+        assert list(known.values()) == [formed], "all or none"
 
 
 def test_memory_that_is_overlooked_is_known_as_it_is() -> None:

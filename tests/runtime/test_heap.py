@@ -22,6 +22,7 @@ print(give_back(), before - resident())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc and glibc are Linux's")
 def test_what_was_freed_is_given_back() -> None:
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)

@@ -7,18 +7,17 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from tazza.device import current_place, current_stream, stream_pool, streaming
-from tazza.device.dnn_state import dnn_state
+from tazza.device import current_place, current_stream, streaming
 from tazza.runtime.flags import kernel_changes
 from tazza.runtime.threads import NUM_THREADS, at_most_threads, thread_count, threads_allowed
 from tazza.tensor import CPUPlace
+from tests.device.host_stream import HostStream
 from tests.nets.interrupting import FAST, everywhere
 
 BLOCKS: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "at_most_threads": lambda: at_most_threads(1),
-    "streaming": lambda: streaming(stream_pool(CPUPlace()).default),
+    "streaming": lambda: streaming(HostStream(CPUPlace(), 0)),
     "override": lambda: NUM_THREADS.override(7),
-    "dnn_state": lambda: dnn_state(CPUPlace()),
 }
 
 
@@ -31,8 +30,6 @@ def state() -> tuple[object, ...]:
 @pytest.mark.parametrize("outer", BLOCKS)
 @pytest.mark.parametrize("inner", BLOCKS)
 def test_interrupts_of_blocks(outer: str, inner: str, soak: int) -> None:
-    if outer == inner == "dnn_state":
-        pytest.skip("a thread has a state once")
     before = state()
     within: list[tuple[object, ...]] = []
 

@@ -27,6 +27,7 @@ def test_an_unknown_name_is_an_attribute_error(name: str) -> None:
         getattr(package, "lode")  # noqa: B009 -- a type checker knows that it is not there
 
 
+@pytest.mark.slow
 def test_names_are_listed_before_anything_is_imported() -> None:
     """Those that it lends are those that it names as public."""
     code = """

@@ -96,6 +96,7 @@ def described(values: np.ndarray) -> native.NativeTensor:
     return native_tensor(values.ctypes.data, values.shape, strides, FLOAT)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_the_example_is_built_loaded_and_run(tmp_path: Path) -> None:
     path = build(tmp_path, EXAMPLE, "scaled_add.so")
@@ -118,6 +119,7 @@ def test_the_example_is_built_loaded_and_run(tmp_path: Path) -> None:
     assert call_native(kernel.address, ctypes.addressof(other_shape)) == 1
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_loading_twice_gives_the_same_module(
     copy: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -133,6 +135,7 @@ def test_loading_twice_gives_the_same_module(
     assert [module for module in loaded_modules() if module.kind == "native"] == [loaded]
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize(
     ("name", "value", "message"),
@@ -161,6 +164,7 @@ def test_a_malformed_module_is_refused_and_registers_nothing(
     assert native.NATIVE_KERNELS.keys() == before
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_a_module_with_an_undefined_symbol_is_refused(tmp_path: Path) -> None:
     text = "int undefined(void); int use(void); int use(void) { return undefined(); }"
@@ -168,6 +172,7 @@ def test_a_module_with_an_undefined_symbol_is_refused(tmp_path: Path) -> None:
         load_module(build(tmp_path, text, "built.so", "-Wl,-z,now"))
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_two_modules_with_the_same_kernel(copy: Callable[[str], Path]) -> None:
     first, second = copy("first.so"), copy("second.so")
@@ -179,6 +184,7 @@ def test_two_modules_with_the_same_kernel(copy: Callable[[str], Path]) -> None:
     assert native.NATIVE_KERNELS["Mine", "my"].module == str(first)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_an_object_file_is_not_a_shared_object(tmp_path: Path) -> None:
     assert COMPILER is not None

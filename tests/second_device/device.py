@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.device import CONTEXTS, STREAMS, Context, CPUStream, Stream, context, initializer, stream, stream_pool
+from tazza.device import CONTEXTS, STREAMS, Context, Stream, context, initializer, stream, stream_pool
 from tazza.device.context import recorded
 from tazza.operator import (
     ENGINES,
@@ -44,6 +44,7 @@ from tazza.operator.index import MAKERS
 from tazza.registry import Registry
 from tazza.tensor import ALLOCATORS, Allocation, Allocator, DataType, Place, Tensor, TensorSpec, allocation
 from tazza.tensor.allocation import Taken
+from tests.device.host_stream import HostStream
 
 KIND, ENGINE = "cuda", "second"
 NONE, READ_AND_WRITE = 0, 3  # PROT_NONE, PROT_READ | PROT_WRITE
@@ -117,7 +118,7 @@ class SecondAllocator(Allocator):
         MEMORY.give(address)
 
 
-class SecondStream(CPUStream):
+class SecondStream(HostStream):
     """A stream of the device: operators queue their work on it themselves."""
 
     enqueue = Stream.enqueue
@@ -150,6 +151,7 @@ class SecondLaunch:
     parameters: tuple[str, ...]
     op: OpView
     scratch_bytes: int = 0
+    capturable: bool = False
 
     def bind(self, operands: Operands) -> Call:
         """Keep the spans that the work needs; what lies on the host is read when the work is queued."""

@@ -73,6 +73,7 @@ def test_numbers_that_no_tensor_has(number: int) -> None:
         DataType.from_proto(number)
 
 
+@pytest.mark.slow
 def test_ml_dtypes_is_loaded_on_demand_only() -> None:
     code = (
         "import sys, numpy as np; from tazza.tensor import DataType, Tensor; Tensor.from_numpy(np.zeros(2));"

@@ -81,9 +81,10 @@ def test_every_convolution_of_the_zoo_has_a_plan(name: str, device: str) -> None
 
 
 @pytest.mark.parametrize("dtype", TYPES[1:], ids=lambda one: one.label)
-def test_half_precision_has_plans_on_tensor_cores(dtype: DataType) -> None:
+@pytest.mark.parametrize("name", _convolve())
+def test_half_precision_has_plans_on_tensor_cores(name: str, dtype: DataType) -> None:
     maker, seen = maker_for("NVIDIA H200"), set[bool]()
-    for image in convolutions("lenet") + convolutions("resnet50"):
+    for image in convolutions(name):
         for problem in problems(image, dtype):
             plan = choose_plan(maker, problem, Wishes())
             assert plan is not None, problem

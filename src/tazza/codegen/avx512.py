@@ -82,18 +82,14 @@ def _part(v: Lanes, kind: str, value: str, number: int) -> str:
     """Return a register of a vector."""
     if v.count == LANES:
         return value
-    places = ", ".join(f"i32 {LANES * number + lane}" for lane in range(LANES))
-    return v.lines.let(f"shufflevector {kind} {value}, {kind} poison, <{LANES} x i32> <{places}>")
+    return v.lines.shuffle(kind, range(LANES * number, LANES * (number + 1)), value)
 
 
 def _pieced(v: Lanes, piece: Callable[[int], str]) -> str:
     """Return the vector whose registers `piece(number)` gives."""
     parts, count = [piece(number) for number in range(v.count // LANES)], LANES
     while len(parts) > 1:
-        kind, places = f"<{count} x float>", ", ".join(f"i32 {lane}" for lane in range(2 * count))
-        parts = [
-            v.lines.let(f"shufflevector {kind} {low}, {kind} {high}, <{2 * count} x i32> <{places}>")
-            for low, high in zip(parts[::2], parts[1::2], strict=True)
-        ]
+        kind, order = f"<{count} x float>", range(2 * count)
+        parts = [v.lines.shuffle(kind, order, *both) for both in zip(parts[::2], parts[1::2], strict=True)]
         count *= 2
     return parts[0]

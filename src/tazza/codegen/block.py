@@ -102,6 +102,7 @@ class BlockLaunch:
     scratch_bytes: int = 0
     check: Check | None = None
     implementation: str = ""
+    capturable: bool = False
 
     def bind(self, operands: Operands) -> Call:
         """Write the block; it lives as long as the call."""

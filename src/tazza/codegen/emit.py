@@ -6,7 +6,9 @@ Values are the text by which IR names them, such as `%v12`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+
+from tazza.tensor import DataType
 
 
 class Lines:
@@ -54,6 +56,81 @@ class Lines:
         at = self.let(f"getelementptr i8, ptr {pointer}, i64 {nbytes}")
         self.do(f"call void @llvm.prefetch.p0(ptr {at}, i32 {int(write)}, i32 3, i32 1)")
 
+    # -- vectors of any type, which is given as `<16 x i32>` -----------------------------------------------------------
+
+    def shuffle(self, kind: str, order: Iterable[int], a: str, b: str = "poison") -> str:
+        """Return lanes of two vectors in an order; those of the second are counted on."""
+        lanes = [f"i32 {lane}" for lane in order]
+        return self.let(f"shufflevector {kind} {a}, {kind} {b}, <{len(lanes)} x i32> <{', '.join(lanes)}>")
+
+    def splat(self, kind: str, scalar: str) -> str:
+        """Return a vector that is full of one scalar."""
+        count, one = kind[1:-1].split(" x ")
+        first = self.let(f"insertelement {kind} poison, {one} {scalar}, i32 0")
+        return self.let(f"shufflevector {kind} {first}, {kind} poison, <{count} x i32> zeroinitializer")
+
+    def halved(self, kind: str, value: str, join: Callable[[int, str, str], str], least: int = 1) -> str:
+        """Join one half of the lanes with the other until `least` are left; `join` gets how many a half has."""
+        count, one = int(kind[1:].split(" x ")[0]), kind.split(" x ")[1]
+        while count > least:
+            half, here = count // 2, f"<{count} x {one}"
+            value = join(half, *(self.shuffle(here, range(start, start + half), value) for start in (0, half)))
+            count = half
+        return value
+
+    def any_set(self, count: int, mask: str) -> str:
+        """Return whether any lane of a mask is set."""
+        bits = self.let(f"bitcast <{count} x i1> {mask} to i{count}")
+        return self.let(f"icmp ne i{count} {bits}, 0")
+
+    def load_lanes(self, kind: str, at: str, align: int, mask: str | None, default: str = "zeroinitializer") -> str:
+        """Return the vector at an address, a multiple of `align`; lanes outside of the mask are `default`."""
+        if mask is None:
+            return self.let(f"load {kind}, ptr {at}, align {align}")
+        name, masks = f"@llvm.masked.load.{_short(kind)}.p0", _mask_of(kind)
+        self.declare(f"{kind} {name}(ptr, i32, {masks}, {kind})")
+        return self.let(f"call {kind} {name}(ptr {at}, i32 {align}, {masks} {mask}, {kind} {default})")
+
+    def store_lanes(self, kind: str, value: str, at: str, align: int, mask: str | None, hint: str = "") -> None:
+        """Write the lanes of a mask to an address, a multiple of `align`."""
+        if mask is None:
+            self.do(f"store {kind} {value}, ptr {at}, align {align}{hint}")
+            return
+        name, masks = f"@llvm.masked.store.{_short(kind)}.p0", _mask_of(kind)
+        self.declare(f"void {name}({kind}, ptr, i32, {masks})")
+        self.do(f"call void {name}({kind} {value}, ptr {at}, i32 {align}, {masks} {mask})")
+
+    def gather_lanes(self, kind: str, places: str, align: int, mask: str, default: str = "zeroinitializer") -> str:
+        """Return what lies at a vector of addresses; lanes outside of the mask are `default`."""
+        name, masks, pointers = f"@llvm.masked.gather.{_short(kind)}", _mask_of(kind), _mask_of(kind, "ptr")
+        full = f"{name}.{_short(pointers)}"
+        self.declare(f"{kind} {full}({pointers}, i32, {masks}, {kind})")
+        operands = f"{pointers} {places}, i32 {align}, {masks} {mask}, {kind} {default}"
+        return self.let(f"call {kind} {full}({operands})")
+
+    def scatter_lanes(self, kind: str, value: str, places: str, align: int, mask: str) -> None:
+        """Write the lanes of a mask to a vector of addresses."""
+        name, masks, pointers = f"@llvm.masked.scatter.{_short(kind)}", _mask_of(kind), _mask_of(kind, "ptr")
+        full = f"{name}.{_short(pointers)}"
+        self.declare(f"void {full}({kind}, {pointers}, i32, {masks})")
+        self.do(f"call void {full}({kind} {value}, {pointers} {places}, i32 {align}, {masks} {mask})")
+
+    def intrinsic(self, kind: str, name: str, *operands: str | int) -> str:
+        """Call an intrinsic whose operands and result have one type, a vector or not: fma, umax, smin."""
+        full = f"@llvm.{name}.{_short(kind)}"
+        self.declare(f"{kind} {full}({', '.join([kind] * len(operands))})")
+        return self.let(f"call {kind} {full}({', '.join(f'{kind} {one}' for one in operands)})")
+
+    def least(self, a: str | int, b: str | int) -> str:
+        """The smaller one of two int64."""
+        return self.intrinsic("i64", "smin", a, b)
+
+    def most(self, a: str | int, b: str | int) -> str:
+        """The larger one of two int64."""
+        return self.intrinsic("i64", "smax", a, b)
+
+    # -- words ---------------------------------------------------------------------------------------------------------
+
     def load_word(self, block: str, index: int) -> str:
         """Return word `index` of the int64 array at `block`."""
         at = self.let(f"getelementptr i64, ptr {block}, i64 {index}")
@@ -63,6 +140,32 @@ class Lines:
         """Return word `index` of the array at `block`, an address."""
         at = self.let(f"getelementptr i64, ptr {block}, i64 {index}")
         return self.let(f"load ptr, ptr {at}")
+
+
+KINDS = {
+    DataType.FLOAT: "float",
+    DataType.DOUBLE: "double",
+    DataType.FLOAT16: "half",
+    DataType.BFLOAT16: "i16",
+    DataType.BOOL: "i8",
+}
+"""Element types that kernels load and store, and their LLVM types."""
+
+SHORT = {"float": "f32", "double": "f64", "half": "f16", "ptr": "p0"}
+"""LLVM's types, and what names of intrinsics call them; integers by their own name."""
+
+
+def _short(kind: str) -> str:
+    """Return what names of intrinsics call a type, such as f32, and v16f32 for <16 x float>."""
+    if kind[0] != "<":
+        return SHORT.get(kind, kind)
+    count, one = kind[1:-1].split(" x ")
+    return f"v{count}{SHORT.get(one, one)}"
+
+
+def _mask_of(kind: str, one: str = "i1") -> str:
+    """Return a vector type of as many lanes, by default that of masks."""
+    return f"{kind.split(' x ')[0]} x {one}>"
 
 
 class Lanes:
@@ -78,7 +181,6 @@ class Lanes:
         self.integer = f"<{count} x i{bits}>"
         self.mask = f"<{count} x i1>"
         self.all_set = "splat (i1 true)"
-        self.short = f"v{count}f{bits}"
 
     def constant(self, value: float) -> str:
         """Return a vector of one value."""
@@ -89,6 +191,76 @@ class Lanes:
     def whole(self, value: int) -> str:
         """Return a vector of one integer, as wide as the floats."""
         return f"splat (i{self.bits} {value})"
+
+    # -- memory --------------------------------------------------------------------------------------------------------
+
+    @property
+    def dtype(self) -> DataType:
+        """What the floats are in memory, if nothing else is said."""
+        return DataType.FLOAT if self.bits == 32 else DataType.DOUBLE
+
+    def load(
+        self, pointer: str, i: str, mask: str | None, default: str = "zeroinitializer", *, dtype: DataType | None = None
+    ) -> str:
+        """Return lanes i, i + 1 ... of an array; lanes outside of `mask` are `default`."""
+        dtype = self.dtype if dtype is None else dtype
+        kind, stored = KINDS[dtype], f"<{self.count} x {KINDS[dtype]}>"
+        at = self.lines.let(f"getelementptr {kind}, ptr {pointer}, i64 {i}")
+        passed = default if stored == self.type else "zeroinitializer"
+        wide = self.widened(dtype, self.lines.load_lanes(stored, at, dtype.itemsize, mask, passed))
+        return wide if mask is None or passed == default else self.select(mask, wide, default)
+
+    def load_one(self, pointer: str, *, dtype: DataType | None = None, align: int | None = None) -> str:
+        """Return a vector that is full of the element at `pointer`, a multiple of `align`: of its size by default."""
+        dtype = self.dtype if dtype is None else dtype
+        one = self.lines.let(f"load {KINDS[dtype]}, ptr {pointer}, align {dtype.itemsize if align is None else align}")
+        return self.widened(dtype, self.lines.splat(f"<{self.count} x {KINDS[dtype]}>", one))
+
+    def store(self, value: str, pointer: str, i: str, mask: str | None, *, dtype: DataType | None = None) -> None:
+        """Write lanes i, i + 1 ... of an array."""
+        dtype = self.dtype if dtype is None else dtype
+        kind, narrowed = KINDS[dtype], self.narrowed(dtype, value)
+        at = self.lines.let(f"getelementptr {kind}, ptr {pointer}, i64 {i}")
+        self.lines.store_lanes(f"<{self.count} x {kind}>", narrowed, at, dtype.itemsize, mask)
+
+    def widened(self, dtype: DataType, value: str) -> str:
+        """Return what was loaded, as floats."""
+        stored = f"<{self.count} x {KINDS[dtype]}>"
+        if stored == self.type:
+            return value
+        if dtype is DataType.BFLOAT16:  # the upper half of a float32
+            half = self.lines.let(f"zext {stored} {value} to <{self.count} x i32>")
+            full = self.lines.let(f"shl <{self.count} x i32> {half}, splat (i32 16)")
+            single = self.lines.let(f"bitcast <{self.count} x i32> {full} to <{self.count} x float>")
+            return (
+                single if self.bits == 32 else self.lines.let(f"fpext <{self.count} x float> {single} to {self.type}")
+            )
+        if dtype is DataType.BOOL:
+            return self.lines.let(f"uitofp {stored} {value} to {self.type}")
+        return self.lines.let(f"fpext {stored} {value} to {self.type}")
+
+    def narrowed(self, dtype: DataType, value: str) -> str:
+        """Return floats as they are stored, rounded to the nearest."""
+        stored = f"<{self.count} x {KINDS[dtype]}>"
+        if stored == self.type:
+            return value
+        lines = self.lines
+        if dtype is DataType.BOOL:
+            return lines.let(f"zext {self.mask} {self.compare('une', value, self.constant(0.0))} to {stored}")
+        if dtype is DataType.BFLOAT16 and self.bits == 64:  # by way of float32, as NumPy does
+            single = Lanes(lines, self.count, 32)
+            return single.narrowed(dtype, lines.let(f"fptrunc {self.type} {value} to {single.type}"))
+        if dtype is DataType.BFLOAT16:  # round to nearest, ties to even; NaN keeps its upper half and a set bit
+            bits = self.bits_of(value)
+            odd = self.int_op("and", self.int_op("lshr", bits, self.whole(16)), self.whole(1))
+            rounded = self.int_op("add", self.int_op("add", bits, self.whole(0x7FFF)), odd)
+            quiet = self.int_op("or", bits, self.whole(0x400000))
+            strange = self.compare("uno", value, value)
+            kept = lines.let(f"select {self.mask} {strange}, {self.integer} {quiet}, {self.integer} {rounded}")
+            return lines.let(f"trunc {self.integer} {self.int_op('lshr', kept, self.whole(16))} to {stored}")
+        return lines.let(f"fptrunc {self.type} {value} to {stored}")
+
+    # -- arithmetic ----------------------------------------------------------------------------------------------------
 
     def _two(self, name: str, a: str, b: str) -> str:
         return self.lines.let(f"{name} {self.type} {a}, {b}")
@@ -115,9 +287,7 @@ class Lanes:
 
     def intrinsic(self, name: str, *operands: str) -> str:
         """Call an intrinsic whose operands and result are such vectors."""
-        full = f"@llvm.{name}.{self.short}"
-        self.lines.declare(f"{self.type} {full}({', '.join([self.type] * len(operands))})")
-        return self.lines.let(f"call {self.type} {full}({', '.join(f'{self.type} {one}' for one in operands)})")
+        return self.lines.intrinsic(self.type, name, *operands)
 
     def fma(self, a: str, b: str, c: str) -> str:
         """A * b + c, rounded once where the processor can."""
@@ -166,41 +336,25 @@ class Lanes:
 
     def sum(self, a: str) -> str:
         """Return the sum of all lanes as a scalar, in the fixed order of halves."""
-        return self._halved(a, lambda kind, low, high: self.lines.let(f"fadd {kind} {low}, {high}"))
+        return self._halved(a, lambda count, low, high: Lanes(self.lines, count, self.bits).add(low, high))
 
     def largest(self, a: str) -> str:
         """Return the largest lane as a scalar; which one it is among NaN is not told."""
 
-        def join(kind: str, low: str, high: str) -> str:
-            above = self.lines.let(f"fcmp ogt {kind} {low}, {high}")
-            mask = kind.replace(self.scalar, "i1")
-            return self.lines.let(f"select {mask} {above}, {kind} {low}, {kind} {high}")
+        def join(count: int, low: str, high: str) -> str:
+            half = Lanes(self.lines, count, self.bits)
+            return half.select(half.compare("ogt", low, high), low, high)
 
         return self._halved(a, join)
 
-    def _halved(self, value: str, join: Callable[[str, str, str], str]) -> str:
+    def _halved(self, value: str, join: Callable[[int, str, str], str]) -> str:
         """Join one half of the lanes with the other until one is left."""
-        count = self.count
-        while count > 1:
-            half = count // 2
-            kind = f"<{count} x {self.scalar}>"
-            low, high = (
-                self.lines.let(
-                    f"shufflevector {kind} {value}, {kind} poison, "
-                    f"<{half} x i32> <{', '.join(f'i32 {i + start}' for i in range(half))}>"
-                )
-                for start in (0, half)
-            )
-            value = join(f"<{half} x {self.scalar}>", low, high)
-            count = half
-        return self.lines.let(f"extractelement <1 x {self.scalar}> {value}, i32 0")
+        one = self.lines.halved(self.type, value, join)
+        return self.lines.let(f"extractelement <1 x {self.scalar}> {one}, i32 0")
 
     def splat(self, scalar: str) -> str:
         """Return a vector of one scalar value."""
-        first = self.lines.let(f"insertelement {self.type} poison, {self.scalar} {scalar}, i32 0")
-        return self.lines.let(
-            f"shufflevector {self.type} {first}, {self.type} poison, <{self.count} x i32> zeroinitializer"
-        )
+        return self.lines.splat(self.type, scalar)
 
     def each(self, function: str, *operands: str) -> str:
         """Call a function of libm, such as `powf`, lane by lane."""
@@ -222,8 +376,7 @@ class Lanes:
     def rarely(self, mask: str, usual: str, other: Callable[[], str]) -> str:
         """Return `usual`, but where the mask is set what `other` writes; costs a branch when it is nowhere."""
         lines = self.lines
-        bits = lines.let(f"bitcast {self.mask} {mask} to i{self.count}")
-        some = lines.let(f"icmp ne i{self.count} {bits}, 0")
+        some = lines.any_set(self.count, mask)
         here, slow, join = lines.block, lines.fresh("rare"), lines.fresh("join")
         lines.do(f"br i1 {some}, label %{slow}, label %{join}, !prof !0")
         lines.label(slow)

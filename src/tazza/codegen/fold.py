@@ -25,9 +25,8 @@ def fold_lanes(v: Lanes, vectors: Sequence[str]) -> str:
 def _pair(v: Lanes, left: str, right: str, width: int) -> str:
     """Add the odd to the even pieces of `width` lanes, those of `left` and `right` in turn."""
     starts = range(0, v.count, 2 * width)
-    parts: list[str] = []
-    for odd in (0, width):
-        order = [base + start + odd + i for start in starts for base in (0, v.count) for i in range(width)]
-        indices = ", ".join(f"i32 {i}" for i in order)
-        parts.append(v.lines.let(f"shufflevector {v.type} {left}, {v.type} {right}, <{v.count} x i32> <{indices}>"))
-    return v.add(*parts)
+    even, odd = (
+        [base + start + off + i for start in starts for base in (0, v.count) for i in range(width)]
+        for off in (0, width)
+    )
+    return v.add(v.lines.shuffle(v.type, even, left, right), v.lines.shuffle(v.type, odd, left, right))

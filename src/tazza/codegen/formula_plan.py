@@ -15,7 +15,7 @@ from tazza.codegen.block import Slot, slots_of
 from tazza.codegen.loop import KINDS
 from tazza.codegen.nest import merged
 from tazza.codegen.scalar import Scalars
-from tazza.codegen.whole import WHOLE, whole
+from tazza.codegen.whole import WHOLE, misfit, whole
 from tazza.data_class import dataclass
 from tazza.operator import Expression, LaidOut, Launch, OpView, Spec, Unsupported, formulas_of, scalars_of, show_dims
 from tazza.tensor import ROW_MAJOR, DataType, Layout, Opaque, Strided, TensorSpec
@@ -107,8 +107,9 @@ def _mixed(expressions: Mapping[str, Expression], named: Mapping[str, Spec], use
         found = whole(expression, types)
         if isinstance(found, str):
             return found
-        if found.dtype is not types[name] and DataType.BOOL not in (found.dtype, types[name]):
-            return f"it computes {found.dtype.label}, not {types[name].label}"
+        reason = misfit(found.dtype, types[name])
+        if reason is not None:
+            return reason
     return None
 
 

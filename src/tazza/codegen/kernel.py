@@ -17,6 +17,7 @@ from tazza.runtime.machine import machine
 from tazza.runtime.native_code import llvm_version, native_function, processor, source_digest
 from tazza.runtime.native_code import unavailable as no_compiler
 from tazza.runtime.openmp import openmp_address, openmp_unavailable
+from tazza.runtime.threads import thread_count
 
 
 @functools.cache
@@ -38,6 +39,12 @@ def threads_for(most: int, elements: int, flops: float, nbytes: float) -> int:
     bytes_ns = nbytes / (MEMORY_SHARE * model.memory_bytes_per_ns)
     work_ns = elements * max(bytes_ns, flops / (COMPUTE_SHARE * model.flops_per_ns))
     return max(1, min(most, int(work_ns / THREAD_NS)))
+
+
+def threads_of(elements: int, flops: float, nbytes: float, parts: int | None = None) -> int:
+    """Return how many threads of the process are worth while, and no more than parts; otherwise as `threads_for`."""
+    most = thread_count()
+    return threads_for(most if parts is None else min(most, max(1, parts)), elements, flops, nbytes)
 
 
 def lane_count(bits: int = 32) -> int:

@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from tazza.codegen.emit import KINDS as KINDS
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.kernel import lane_count
 from tazza.tensor import DataType
-
-KINDS = {
-    DataType.FLOAT: "float",
-    DataType.DOUBLE: "double",
-    DataType.FLOAT16: "half",
-    DataType.BFLOAT16: "i16",
-    DataType.BOOL: "i8",
-}
-"""Element types that kernels load and store, and their LLVM types."""
 
 
 def lanes_of(lines: Lines, bits: int = 32) -> Lanes:
@@ -25,101 +17,96 @@ def lanes_of(lines: Lines, bits: int = 32) -> Lanes:
 
 
 def load(v: Lanes, dtype: DataType, pointer: str, i: str, mask: str | None, default: str = "zeroinitializer") -> str:
-    """Return lanes i, i + 1 ... of an array; lanes outside of `mask` are `default`."""
-    kind = KINDS[dtype]
-    lines, stored = v.lines, f"<{v.count} x {kind}>"
-    at = lines.let(f"getelementptr {kind}, ptr {pointer}, i64 {i}")
-    if mask is None:
-        return widen(v, dtype, lines.let(f"load {stored}, ptr {at}, align {dtype.itemsize}"))
-    short = f"v{v.count}{short_name(kind)}"
-    lines.declare(f"{stored} @llvm.masked.load.{short}.p0(ptr, i32, {v.mask}, {stored})")
-    passed = default if stored == v.type else "zeroinitializer"
-    operands = f"ptr {at}, i32 {dtype.itemsize}, {v.mask} {mask}, {stored} {passed}"
-    found = lines.let(f"call {stored} @llvm.masked.load.{short}.p0({operands})")
-    wide = widen(v, dtype, found)
-    return wide if passed == default else v.select(mask, wide, default)
+    """As `Lanes.load`."""
+    return v.load(pointer, i, mask, default, dtype=dtype)
 
 
-def load_one(v: Lanes, dtype: DataType, pointer: str, align: int | None = None) -> str:
-    """Return a vector that is full of the element at `pointer`, a multiple of `align`: of its size by default."""
-    one = v.lines.let(f"load {KINDS[dtype]}, ptr {pointer}, align {dtype.itemsize if align is None else align}")
-    kind, stored = KINDS[dtype], f"<{v.count} x {KINDS[dtype]}>"
-    first = v.lines.let(f"insertelement {stored} poison, {kind} {one}, i32 0")
-    full = v.lines.let(f"shufflevector {stored} {first}, {stored} poison, <{v.count} x i32> zeroinitializer")
-    return widen(v, dtype, full)
+def load_one(v: Lanes, dtype: DataType, pointer: str) -> str:
+    """As `Lanes.load_one`."""
+    return v.load_one(pointer, dtype=dtype)
 
 
 def store(v: Lanes, dtype: DataType, value: str, pointer: str, i: str, mask: str | None) -> None:
-    """Write lanes i, i + 1 ... of an array."""
-    kind = KINDS[dtype]
-    lines, stored = v.lines, f"<{v.count} x {kind}>"
-    narrowed = narrow(v, dtype, value)
-    at = lines.let(f"getelementptr {kind}, ptr {pointer}, i64 {i}")
-    if mask is None:
-        lines.do(f"store {stored} {narrowed}, ptr {at}, align {dtype.itemsize}")
-        return
-    short = f"v{v.count}{short_name(kind)}"
-    lines.declare(f"void @llvm.masked.store.{short}.p0({stored}, ptr, i32, {v.mask})")
-    lines.do(
-        f"call void @llvm.masked.store.{short}.p0({stored} {narrowed}, ptr {at}, i32 {dtype.itemsize}, {v.mask} {mask})"
-    )
+    """As `Lanes.store`."""
+    v.store(value, pointer, i, mask, dtype=dtype)
 
 
-def short_name(kind: str) -> str:
-    """Return what names of intrinsics call an LLVM type."""
-    return {"float": "f32", "double": "f64", "half": "f16"}.get(kind, kind)
+Values = Sequence[str]
+NOT_UNROLLED = ", !llvm.loop !1"
+"""For loops of a few turns, which unrolling only makes longer."""
 
 
-def widen(v: Lanes, dtype: DataType, value: str) -> str:
-    """Return what was loaded, as floats."""
-    stored = f"<{v.count} x {KINDS[dtype]}>"
-    if stored == v.type:
-        return value
-    if dtype is DataType.BFLOAT16:  # the upper half of a float32
-        half = v.lines.let(f"zext {stored} {value} to <{v.count} x i32>")
-        full = v.lines.let(f"shl <{v.count} x i32> {half}, splat (i32 16)")
-        return v.lines.let(f"bitcast <{v.count} x i32> {full} to {v.type}")
-    if dtype is DataType.BOOL:
-        return v.lines.let(f"uitofp {stored} {value} to {v.type}")
-    return v.lines.let(f"fpext {stored} {value} to {v.type}")
+def while_loop(
+    lines: Lines,
+    starts: Sequence[tuple[str, str]],
+    more: Callable[[Values], str],
+    body: Callable[[Values], Values],
+    hint: str = "",
+) -> list[str]:
+    """Run `values = body(values)` while `more(values)` holds; returns the values then.
+
+    All other loops are written by this one. What `more` computes is there behind the loop too.
+
+    Args:
+        lines: where it is written.
+        starts: type and first value of each.
+        more: gives a condition; it writes no blocks.
+        body: gives as many values.
+        hint: metadata of the jump back.
+    """
+    test, inside, done = lines.fresh("test"), lines.fresh("body"), lines.fresh("done")
+    before, values = lines.block, [f"%{lines.fresh('value')}" for _ in starts]
+    lines.do(f"br label %{test}")
+    lines.label(test)
+    entry = len(lines.lines)
+    lines.do(f"br i1 {more(values)}, label %{inside}, label %{done}")
+    lines.label(inside)
+    after = body(values)
+    last = lines.block
+    lines.do(f"br label %{test}{hint}")
+    lines.lines[entry:entry] = [
+        f"  {value} = phi {kind} [ {start}, %{before} ], [ {new}, %{last} ]"
+        for value, (kind, start), new in zip(values, starts, after, strict=True)
+    ]
+    lines.label(done)
+    return values
 
 
-def narrow(v: Lanes, dtype: DataType, value: str) -> str:
-    """Return floats as they are stored, rounded to the nearest."""
-    stored = f"<{v.count} x {KINDS[dtype]}>"
-    if stored == v.type:
-        return value
-    lines = v.lines
-    if dtype is DataType.BOOL:
-        return lines.let(f"zext {v.mask} {v.compare('une', value, v.constant(0.0))} to {stored}")
-    if dtype is DataType.BFLOAT16:  # round to nearest, ties to even; NaN keeps its upper half and a set bit
-        bits = v.bits_of(value)
-        odd = v.int_op("and", v.int_op("lshr", bits, v.whole(16)), v.whole(1))
-        rounded = v.int_op("add", v.int_op("add", bits, v.whole(0x7FFF)), odd)
-        quiet = v.int_op("or", bits, v.whole(0x400000))
-        kept = lines.let(
-            f"select {v.mask} {v.compare('uno', value, value)}, {v.integer} {quiet}, {v.integer} {rounded}"
-        )
-        return lines.let(f"trunc {v.integer} {v.int_op('lshr', kept, v.whole(16))} to {stored}")
-    return lines.let(f"fptrunc {v.type} {value} to {stored}")
+def step_loop(
+    lines: Lines,
+    kind: str,
+    span: tuple[str, str, int],
+    carried: Values,
+    body: Callable[[str, Values], Values],
+    hint: str = NOT_UNROLLED,
+) -> tuple[str, list[str]]:
+    """Run `carried = body(i, carried)` for i = begin, begin + step ... while i + step <= end; returns i and carried.
+
+    `span` are begin, end and step, `kind` is the type of what is carried.
+    """
+    begin, end, step = span
+
+    def more(values: Values) -> str:
+        if step == 1:
+            return lines.let(f"icmp slt i64 {values[0]}, {end}")
+        return lines.let(f"icmp sle i64 {lines.let(f'add i64 {values[0]}, {step}')}, {end}")
+
+    def turn(values: Values) -> Values:
+        after = body(values[0], values[1:])
+        return [lines.let(f"add i64 {values[0]}, {step}"), *after]
+
+    i, *found = while_loop(lines, [("i64", begin), *((kind, one) for one in carried)], more, turn, hint)
+    return i, found
 
 
 def count_loop(lines: Lines, begin: str, end: str, body: Callable[[str], None]) -> None:
     """Run `body(i)` for i from begin to end."""
-    test, inside, done = lines.fresh("test"), lines.fresh("body"), lines.fresh("done")
-    before, i, following = lines.block, f"%{lines.fresh('i')}", f"%{lines.fresh('next')}"
-    lines.do(f"br label %{test}")
-    lines.label(test)
-    entry = len(lines.lines)
-    more = lines.let(f"icmp slt i64 {i}, {end}")
-    lines.do(f"br i1 {more}, label %{inside}, label %{done}")
-    lines.label(inside)
-    body(i)
-    lines.do(f"{following} = add i64 {i}, 1")
-    last = lines.block
-    lines.do(f"br label %{test}")
-    lines.lines.insert(entry, f"  {i} = phi i64 [ {begin}, %{before} ], [ {following}, %{last} ]")
-    lines.label(done)
+
+    def turn(i: str, values: Values) -> Values:
+        body(i)
+        return values
+
+    step_loop(lines, "i64", (begin, end, 1), (), turn, "")
 
 
 class Vectors(Protocol):
@@ -146,30 +133,9 @@ def fold_loop(v: Vectors, begin: str, end: str, start: str, body: Callable[[str,
     return carry_loop(v, begin, end, [start], lambda i, values: [body(i, values[0])])[0]
 
 
-def carry_loop(
-    v: Vectors, begin: str, end: str, starts: Sequence[str], body: Callable[[str, Sequence[str]], Sequence[str]]
-) -> list[str]:
+def carry_loop(v: Vectors, begin: str, end: str, starts: Values, body: Callable[[str, Values], Values]) -> list[str]:
     """Return what `values = body(i, values)` makes of the vectors `starts` for i from begin to end; not unrolled."""
-    lines = v.lines
-    test, inside, done = lines.fresh("test"), lines.fresh("body"), lines.fresh("done")
-    before, i = lines.block, f"%{lines.fresh('i')}"
-    values = [f"%{lines.fresh('fold')}" for _ in starts]
-    following = f"%{lines.fresh('next')}"
-    lines.do(f"br label %{test}")
-    lines.label(test)
-    entry = len(lines.lines)
-    lines.do(f"br i1 {lines.let(f'icmp slt i64 {i}, {end}')}, label %{inside}, label %{done}")
-    lines.label(inside)
-    after = body(i, values)
-    lines.do(f"{following} = add i64 {i}, 1")
-    last = lines.block
-    lines.do(f"br label %{test}, !llvm.loop !1")
-    entries = [f"  {i} = phi i64 [ {begin}, %{before} ], [ {following}, %{last} ]"]
-    for value, start, new in zip(values, starts, after, strict=True):
-        entries.append(f"  {value} = phi {v.type} [ {start}, %{before} ], [ {new}, %{last} ]")
-    lines.lines[entry:entry] = entries
-    lines.label(done)
-    return values
+    return step_loop(v.lines, v.type, (begin, end, 1), starts, body)[1]
 
 
 def lanes_below(v: Vectors, count: str) -> str:
@@ -177,48 +143,56 @@ def lanes_below(v: Vectors, count: str) -> str:
     numbers = f"<{', '.join(f'i32 {lane}' for lane in range(v.count))}>"
     short = v.lines.let(f"trunc i64 {count} to i32")
     kind = f"<{v.count} x i32>"
-    first = v.lines.let(f"insertelement {kind} poison, i32 {short}, i32 0")
-    limit = v.lines.let(f"shufflevector {kind} {first}, {kind} poison, <{v.count} x i32> zeroinitializer")
-    return v.lines.let(f"icmp slt {kind} {numbers}, {limit}")
+    return v.lines.let(f"icmp slt {kind} {numbers}, {v.lines.splat(kind, short)}")
 
 
-Body = Callable[[str, "str | None", Sequence[str]], Sequence[str]]
+Body = Callable[[str, "str | None", Values], Values]
 """body(i, mask, carried) -> carried: what to do with lanes i, i + 1 ..., all of them where the mask is None."""
 
 
-def sweep(v: Vectors, begin: str, end: str, body: Body, carried: Sequence[str] = ()) -> list[str]:
+def sweep(v: Vectors, begin: str, end: str, body: Body, carried: Values = ()) -> list[str]:
     """Go over [begin, end) by whole vectors and a masked rest; returns the vectors that the body carries along."""
     lines = v.lines
-    test, inside, rest, tail, done = (lines.fresh(stem) for stem in ("wide", "lanes", "rest", "tail", "done"))
-    before, i, following = lines.block, f"%{lines.fresh('i')}", f"%{lines.fresh('next')}"
-    phis = [f"%{lines.fresh('carry')}" for _ in carried]
-    lines.do(f"br label %{test}")
-    lines.label(test)
-    entry = len(lines.lines)
-    lines.do(f"{following} = add i64 {i}, {v.count}")
-    whole = lines.let(f"icmp sle i64 {following}, {end}")
-    lines.do(f"br i1 {whole}, label %{inside}, label %{rest}")
-    lines.label(inside)
-    after = body(i, None, phis)
-    last = lines.block
-    lines.do(f"br label %{test}")
-    entries = [f"  {i} = phi i64 [ {begin}, %{before} ], [ {following}, %{last} ]"]
-    for phi, start, new in zip(phis, carried, after, strict=True):
-        entries.append(f"  {phi} = phi {v.type} [ {start}, %{before} ], [ {new}, %{last} ]")
-    lines.lines[entry:entry] = entries
-    lines.label(rest)
+    i, whole = step_loop(lines, v.type, (begin, end, v.count), carried, lambda i, values: body(i, None, values), "")
     left = lines.let(f"sub i64 {end}, {i}")
     some = lines.let(f"icmp sgt i64 {left}, 0")
-    lines.do(f"br i1 {some}, label %{tail}, label %{done}")
-    lines.label(tail)
-    mask = lanes_below(v, left)
-    ended = body(i, mask, phis)
-    last = lines.block
-    lines.do(f"br label %{done}")
-    lines.label(done)
-    return [
-        lines.let(f"phi {v.type} [ {phi}, %{rest} ], [ {new}, %{last} ]") for phi, new in zip(phis, ended, strict=True)
-    ]
+    return chosen(lines, some, v.type, lambda: body(i, lanes_below(v, left), whole), lambda: whole)
+
+
+def each_vector(v: Vectors, begin: str, end: str, body: Callable[[str, str | None], None]) -> None:
+    """Run `body(i, mask)` over [begin, end) by whole vectors, without a mask, and a masked rest."""
+
+    def some(i: str, mask: str | None, carried: Values) -> Values:
+        body(i, mask)
+        return carried
+
+    sweep(v, begin, end, some)
+
+
+def lane_sums(v: Lanes, begin: str, end: str, term: Callable[[str, str | None], str]) -> str:
+    """Return the sums over [begin, end) of what `term(i, mask)` gives, those of each lane by themselves."""
+
+    def add(i: str, mask: str | None, total: Values) -> Values:
+        value = term(i, mask)
+        return [v.add(total[0], value if mask is None else v.select(mask, value, v.constant(0.0)))]
+
+    return sweep(v, begin, end, add, [v.constant(0.0)])[0]
+
+
+def chosen(lines: Lines, condition: str, kind: str, yes: Callable[[], Values], no: Callable[[], Values]) -> list[str]:
+    """Return the values of one of two bodies, which are run where the condition holds and where it does not."""
+    names = lines.fresh("yes"), lines.fresh("no")
+    join = lines.fresh("join")
+    lines.do(f"br i1 {condition}, label %{names[0]}, label %{names[1]}")
+    ends: list[tuple[str, Values]] = []
+    for name, body in zip(names, (yes, no), strict=True):
+        lines.label(name)
+        found = body()
+        ends.append((lines.block, found))
+        lines.do(f"br label %{join}")
+    lines.label(join)
+    (here, first), (there, second) = ends
+    return [lines.let(f"phi {kind} [ {a}, %{here} ], [ {b}, %{there} ]") for a, b in zip(first, second, strict=True)]
 
 
 def share(lines: Lines, total: str, unit: int = 1) -> tuple[str, str]:
@@ -230,8 +204,7 @@ def share(lines: Lines, total: str, unit: int = 1) -> tuple[str, str]:
     for who in ("%who", lines.let("add i64 %who, 1")):
         border = lines.let(f"udiv i64 {lines.let(f'mul i64 {blocks}, {who}')}, %many")
         if unit > 1:
-            lines.declare("i64 @llvm.smin.i64(i64, i64)")
             wide = lines.let(f"mul i64 {border}, {unit}")
-            border = lines.let(f"call i64 @llvm.smin.i64(i64 {wide}, i64 {total})")
+            border = lines.least(wide, total)
         borders.append(border)
     return borders[0], borders[1]

@@ -8,10 +8,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
+from tazza.codegen.block import Check
 from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.loop import count_loop, lanes_below, lanes_of, load, share, store, sweep
+from tazza.codegen.loop import (
+    Values,
+    chosen,
+    count_loop,
+    each_vector,
+    lane_sums,
+    lanes_below,
+    lanes_of,
+    share,
+    sweep,
+)
 from tazza.codegen.vector import exp
+from tazza.operator import OpView
+from tazza.ops.sparse.segment import check_rows
 from tazza.tensor import DataType
 
 FLOAT = DataType.FLOAT
@@ -63,9 +77,8 @@ def ask_ahead(
         write: whether the rows will be written.
     """
     now, ahead, count = turn
-    lines.declare("i64 @llvm.smin.i64(i64, i64)")
     last = lines.let(f"sub i64 {count}, 1")
-    later = lines.let(f"call i64 @llvm.smin.i64(i64 {lines.let(f'add i64 {now}, {ahead}')}, i64 {last})")
+    later = lines.least(lines.let(f"add i64 {now}, {ahead}"), last)
     for start in starts(later):
         for line in range(asked):
             lines.prefetch(start, line * LINE_BYTES, write=write)
@@ -83,16 +96,17 @@ def stop_if(lines: Lines, wrong: str) -> None:
 
 def when(lines: Lines, condition: str, body: Callable[[], None], otherwise: Callable[[], None] | None = None) -> None:
     """Run one of two bodies."""
-    yes, no, join = lines.fresh("yes"), lines.fresh("no"), lines.fresh("join")
-    lines.do(f"br i1 {condition}, label %{yes}, label %{no}")
-    lines.label(yes)
+
+    def nothing() -> None:
+        pass
+
+    both = (body, nothing if otherwise is None else otherwise)
+    chosen(lines, condition, "", *(partial(_without_values, one) for one in both))
+
+
+def _without_values(body: Callable[[], None]) -> Values:
     body()
-    lines.do(f"br label %{join}")
-    lines.label(no)
-    if otherwise is not None:
-        otherwise()
-    lines.do(f"br label %{join}")
-    lines.label(join)
+    return ()
 
 
 def with_label(lines: Lines, labels: str, n: str, body: Callable[[str], None], missed: Callable[[], None]) -> None:
@@ -124,30 +138,19 @@ def softmax_row(v: Lanes, x: str, y: str, width: str) -> tuple[str, str]:
 
     A row that fits into one vector stays in registers.
     """
-    lines = v.lines
-    short, long, join = lines.fresh("short"), lines.fresh("long"), lines.fresh("join")
-    lines.do(f"br i1 {lines.let(f'icmp sle i64 {width}, {v.count}')}, label %{short}, label %{long}")
-    lines.label(short)
-    one_top, one_total = _softmax_vector(v, x, y, width)
-    one_end = lines.block
-    lines.do(f"br label %{join}")
-    lines.label(long)
-    top, total = _softmax_vectors(v, x, y, width)
-    end = lines.block
-    lines.do(f"br label %{join}")
-    lines.label(join)
-    pairs = ((one_top, top), (one_total, total))
-    found = [lines.let(f"phi {v.type} [ {one}, %{one_end} ], [ {many}, %{end} ]") for one, many in pairs]
-    return found[0], found[1]
+    is_short = v.lines.let(f"icmp sle i64 {width}, {v.count}")
+    ways = (partial(one, v, x, y, width) for one in (_softmax_vector, _softmax_vectors))
+    top, total = chosen(v.lines, is_short, v.type, *ways)
+    return top, total
 
 
 def _softmax_vector(v: Lanes, x: str, y: str, width: str) -> tuple[str, str]:
     mask, lowest = lanes_below(v, width), v.constant(-math.inf)
-    here = load(v, FLOAT, x, "0", mask, lowest)
+    here = v.load(x, "0", mask, lowest)
     top = v.splat(v.largest(here))
     power = v.select(mask, exp(v, v.sub(here, top)), v.constant(0.0))
     total = v.splat(v.sum(power))
-    store(v, FLOAT, v.div(power, total), y, "0", mask)
+    v.store(v.div(power, total), y, "0", mask)
     return top, total
 
 
@@ -155,24 +158,19 @@ def _softmax_vectors(v: Lanes, x: str, y: str, width: str) -> tuple[str, str]:
     lowest = v.constant(-math.inf)
 
     def largest(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-        here = load(v, FLOAT, x, i, mask, lowest)
+        here = v.load(x, i, mask, lowest)
         return (v.select(v.compare("ogt", here, carried[0]), here, carried[0]),)
 
     top = v.splat(v.largest(sweep(v, "0", width, largest, (lowest,))[0]))
 
-    def exponentials(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-        power = exp(v, v.sub(load(v, FLOAT, x, i, mask, lowest), top))
-        store(v, FLOAT, power, y, i, mask)
-        return (v.add(carried[0], power if mask is None else v.select(mask, power, v.constant(0.0))),)
+    def exponential(i: str, mask: str | None) -> str:
+        power = exp(v, v.sub(v.load(x, i, mask, lowest), top))
+        v.store(power, y, i, mask)
+        return power
 
-    total = v.splat(v.sum(sweep(v, "0", width, exponentials, (v.constant(0.0),))[0]))
+    total = v.splat(v.sum(lane_sums(v, "0", width, exponential)))
 
-    def quotients(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-        del carried
-        store(v, FLOAT, v.div(load(v, FLOAT, y, i, mask), total), y, i, mask)
-        return ()
-
-    sweep(v, "0", width, quotients)
+    each_vector(v, "0", width, lambda i, mask: v.store(v.div(v.load(y, i, mask), total), y, i, mask))
     return top, total
 
 
@@ -185,13 +183,11 @@ def sum_float64(lines: Lines, pointer: str, count: str, factors: str | None = No
     """Return the sum of float32 elements, times those of `factors` if given, added up in float64 in a fixed order."""
     v = lanes_of(lines, 64)
 
-    def add(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-        value = load(v, FLOAT, pointer, i, mask, v.constant(0.0))
-        if factors is not None:
-            value = v.mul(value, load(v, FLOAT, factors, i, mask, v.constant(0.0)))
-        return (v.add(carried[0], value),)
+    def term(i: str, mask: str | None) -> str:
+        value = v.load(pointer, i, mask, v.constant(0.0), dtype=FLOAT)
+        return value if factors is None else v.mul(value, v.load(factors, i, mask, v.constant(0.0), dtype=FLOAT))
 
-    return v.sum(sweep(v, "0", count, add, (v.constant(0.0),))[0])
+    return v.sum(lane_sums(v, "0", count, term))
 
 
 def row_total(lines: Lines, weights: str | None) -> str:
@@ -200,3 +196,8 @@ def row_total(lines: Lines, weights: str | None) -> str:
     if weights is None:
         return lines.let(f"uitofp i64 {count} to double")
     return sum_float64(lines, weights, count)
+
+
+def rows_check(op: OpView, letter: str, rows: int) -> Check:
+    """Return what says which index of a letter is that of no row."""
+    return lambda operands: check_rows(op, operands[letter].array, rows, letter)

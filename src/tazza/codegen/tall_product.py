@@ -25,9 +25,9 @@ from tazza.codegen.block import BlockLaunch, Slot, Word
 from tazza.codegen.block import Scratch as ScratchWord
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import compiled, lane_count
-from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one, share, store
+from tazza.codegen.loop import count_loop, lanes_below, share
 from tazza.codegen.rows import element, when
-from tazza.codegen.writer import FLOAT, LINE, Writer
+from tazza.codegen.writer import LINE, Writer
 from tazza.data_class import dataclass
 
 COLUMNS = {16: 8, 8: 4, 4: 4}
@@ -259,7 +259,7 @@ class _Writer(Writer):
             masks = whole if tap is None else self.masks(self.inside(table, t, tap, left))
             for half, mask in enumerate(masks):
                 at = self.add(self.mul(t, self.panel), half * v.count)
-                self.put(load(v, FLOAT, source, str(half * v.count), mask), self.T, at)
+                self.put(v.load(source, str(half * v.count), mask), self.T, at)
 
         count_loop(self.lines, "0", count, one)
 
@@ -330,21 +330,14 @@ class _Writer(Writer):
 
     def register_tile(self, A: str, G: str, count: str, *, begin: bool) -> None:
         """Add the products of so many rows to two vectors for each of R columns of A."""
-        v = self.v
 
+        # G[m][k] += A[t][m] * T[t][k] for each row t of the block: R columns m, two vectors k.
         def row(t: str, sums: Sequence[str]) -> Sequence[str]:
-            pair = [load(v, FLOAT, self.T, self.add(self.mul(t, self.panel), half * v.count), None) for half in (0, 1)]
             numbers = element(self.lines, A, self.mul(t, self.w["M"]))
-            found: list[str] = []
-            for r in range(self.columns):
-                one = load_one(v, FLOAT, element(self.lines, numbers, str(r)))
-                found += [v.fma(one, value, sums[2 * r + half]) for half, value in enumerate(pair)]
-            return found
+            places = (element(self.lines, numbers, str(r)) for r in range(self.columns))
+            return self.add_outer(sums, places, self.pair(element(self.lines, self.T, self.mul(t, self.panel))))
 
-        places = [str(i * v.count) for i in range(2 * self.columns)]
-        before = [v.constant(0.0) if begin else load(v, FLOAT, G, place, None) for place in places]
-        for place, value in zip(places, carry_loop(v, "0", count, before, row), strict=True):
-            self.put(value, G, place)
+        self.add_to((G, 2 * self.columns), count, row, begin=begin)
 
     def join(self, line: str) -> None:
         """Write a panel of a row of C: the sum over all threads."""
@@ -354,10 +347,5 @@ class _Writer(Writer):
         tap, column = self.div(panel, self.tap_panels), self.column(panel)
         row = self.mul(self.add(self.mul(m, w["taps"]), tap), w["K"])
         for half, mask in enumerate(self.masks(self.sub(w["K"], column))):
-
-            def thread(who: str, total: Sequence[str], half: int = half) -> Sequence[str]:
-                there = self.add(self.mul(self.sub(who, "%who"), w["own"]), half * v.count)
-                return [v.add(total[0], load(v, FLOAT, own, there, None))]
-
-            (total,) = carry_loop(v, "0", "%many", [v.constant(0.0)], thread)
-            store(v, FLOAT, total, w["C"], self.add(row, self.add(column, half * v.count)), mask)
+            total = self.over_threads(own, w["own"], str(half * v.count))
+            v.store(total, w["C"], self.add(row, self.add(column, half * v.count)), mask)

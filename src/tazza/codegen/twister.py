@@ -61,7 +61,6 @@ class Twister:
         lines = self.lines
         lines.do(f"store i64 0, ptr {self.drawn}")
         turns = lines.let(f"add i64 {lines.let(f'udiv i64 {count}, {WORDS}')}, 2")
-        lines.declare("i64 @llvm.smin.i64(i64, i64)")
 
         def turn(_: str) -> None:
             place, done = (lines.let(f"load i64, ptr {one}") for one in (self.position, self.drawn))
@@ -71,7 +70,7 @@ class Twister:
             when(lines, used, self._twist)
             place = lines.let(f"select i1 {used}, i64 0, i64 {place}")
             left = lines.let(f"sub i64 {WORDS}, {place}")
-            here = lines.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {wanted})")
+            here = lines.least(left, wanted)
             self._temper(element(lines, self.copy, place, "i32"), element(lines, self.outputs, done, "i32"), here)
             lines.do(f"store i64 {lines.let(f'add i64 {place}, {here}')}, ptr {self.position}")
             lines.do(f"store i64 {lines.let(f'add i64 {done}, {here}')}, ptr {self.drawn}")

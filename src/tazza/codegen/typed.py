@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.loop import KINDS, narrow, short_name, widen
+from tazza.codegen.emit import KINDS, Lanes, Lines
 from tazza.codegen.vector import UNARY, Emission
 from tazza.data_class import dataclass
 from tazza.tensor import DataType
@@ -79,77 +78,57 @@ class Vector:
     def full(self, value: str) -> str:
         """Return a vector of one integer, cut from an int64."""
         short = value if self.scalar == "i64" else self.lines.let(f"trunc i64 {value} to {self.scalar}")
-        return _full(self.lines, self.type, self.scalar, short)
+        return self.lines.splat(self.type, short)
 
     # -- memory --------------------------------------------------------------------------------------------------------
 
     def load(self, pointer: str, i: str, mask: str | None, *, ahead_bytes: int = 0) -> str:
         """Return elements i, i + 1 ...; those outside of the mask are 0. What lies ahead is asked for."""
         at = self.lines.let(f"getelementptr {MEMORY[self.dtype]}, ptr {pointer}, i64 {i}")
-        if mask is None:
-            if ahead_bytes > 0:
-                self.lines.prefetch(at, ahead_bytes)
-            return self._widened(self.lines.let(f"load {self.stored}, ptr {at}, align {self.dtype.itemsize}"))
-        name = f"@llvm.masked.load.v{self.count}{short_name(MEMORY[self.dtype])}.p0"
-        self.lines.declare(f"{self.stored} {name}(ptr, i32, <{self.count} x i1>, {self.stored})")
-        operands = f"ptr {at}, i32 {self.dtype.itemsize}, <{self.count} x i1> {mask}, {self.stored} zeroinitializer"
-        return self._widened(self.lines.let(f"call {self.stored} {name}({operands})"))
+        if mask is None and ahead_bytes > 0:
+            self.lines.prefetch(at, ahead_bytes)
+        return self._widened(self.lines.load_lanes(self.stored, at, self.dtype.itemsize, mask))
 
     def load_one(self, pointer: str) -> str:
         """Return a vector that is full of the element at `pointer`."""
         one = self.lines.let(f"load {MEMORY[self.dtype]}, ptr {pointer}, align {self.dtype.itemsize}")
-        return self._widened(_full(self.lines, self.stored, MEMORY[self.dtype], one))
+        return self._widened(self.lines.splat(self.stored, one))
 
     def gather(self, pointer: str, i: str, step_bytes: str, mask: str | None) -> str:
         """Return elements i, i + 1 ... that lie `step_bytes` apart."""
-        name = f"@llvm.masked.gather.v{self.count}{short_name(MEMORY[self.dtype])}.v{self.count}p0"
-        lanes = f"<{self.count} x i1>"
-        self.lines.declare(f"{self.stored} {name}(<{self.count} x ptr>, i32, {lanes}, {self.stored})")
         places, chosen = self._places(pointer, i, step_bytes), "splat (i1 true)" if mask is None else mask
-        operands = f"{places}, i32 {self.dtype.itemsize}, {lanes} {chosen}, {self.stored} zeroinitializer"
-        return self._widened(self.lines.let(f"call {self.stored} {name}({operands})"))
+        return self._widened(self.lines.gather_lanes(self.stored, places, self.dtype.itemsize, chosen))
 
     def store(self, value: str, pointer: str, i: str, mask: str | None, *, streaming: bool = False) -> None:
         """Write elements i, i + 1 ...; with `streaming` whole vectors pass by the caches, and are aligned."""
         at = self.lines.let(f"getelementptr {MEMORY[self.dtype]}, ptr {pointer}, i64 {i}")
-        narrowed = self._narrowed(value)
-        if mask is None:
-            align = self.count * self.dtype.itemsize if streaming else self.dtype.itemsize
-            hint = ", !nontemporal !2" if streaming else ""
-            self.lines.do(f"store {self.stored} {narrowed}, ptr {at}, align {align}{hint}")
-            return
-        name = f"@llvm.masked.store.v{self.count}{short_name(MEMORY[self.dtype])}.p0"
-        self.lines.declare(f"void {name}({self.stored}, ptr, i32, <{self.count} x i1>)")
-        operands = f"{self.stored} {narrowed}, ptr {at}, i32 {self.dtype.itemsize}, <{self.count} x i1> {mask}"
-        self.lines.do(f"call void {name}({operands})")
+        streams = streaming and mask is None
+        align = self.count * self.dtype.itemsize if streams else self.dtype.itemsize
+        hint = ", !nontemporal !2" if streams else ""
+        self.lines.store_lanes(self.stored, self._narrowed(value), at, align, mask, hint)
 
     def scatter(self, value: str, pointer: str, i: str, step_bytes: str, mask: str | None) -> None:
         """Write elements i, i + 1 ... that lie `step_bytes` apart."""
-        name = f"@llvm.masked.scatter.v{self.count}{short_name(MEMORY[self.dtype])}.v{self.count}p0"
-        lanes = f"<{self.count} x i1>"
-        self.lines.declare(f"void {name}({self.stored}, <{self.count} x ptr>, i32, {lanes})")
         places, chosen = self._places(pointer, i, step_bytes), "splat (i1 true)" if mask is None else mask
-        operands = f"{self.stored} {self._narrowed(value)}, {places}, i32 {self.dtype.itemsize}, {lanes} {chosen}"
-        self.lines.do(f"call void {name}({operands})")
+        self.lines.scatter_lanes(self.stored, self._narrowed(value), places, self.dtype.itemsize, chosen)
 
     def _places(self, pointer: str, i: str, step_bytes: str) -> str:
         whole = f"<{self.count} x i64>"
         numbers = f"<{', '.join(f'i64 {lane}' for lane in range(self.count))}>"
-        first, step = (_full(self.lines, whole, "i64", one) for one in (i, step_bytes))
+        first, step = (self.lines.splat(whole, one) for one in (i, step_bytes))
         index = self.lines.let(f"add {whole} {first}, {numbers}")
         offset = self.lines.let(f"mul {whole} {index}, {step}")
-        places = self.lines.let(f"getelementptr i8, ptr {pointer}, {whole} {offset}")
-        return f"<{self.count} x ptr> {places}"
+        return self.lines.let(f"getelementptr i8, ptr {pointer}, {whole} {offset}")
 
     def _widened(self, value: str) -> str:
         if self.dtype is DataType.BOOL:
             return self.lines.let(f"icmp ne {self.stored} {value}, zeroinitializer")
-        return widen(self.lanes, self.dtype, value) if self.dtype.is_float else value
+        return self.lanes.widened(self.dtype, value) if self.dtype.is_float else value
 
     def _narrowed(self, value: str) -> str:
         if self.dtype is DataType.BOOL:
             return self.lines.let(f"zext {self.type} {value} to {self.stored}")
-        return narrow(self.lanes, self.dtype, value) if self.dtype.is_float else value
+        return self.lanes.narrowed(self.dtype, value) if self.dtype.is_float else value
 
     # -- casts ---------------------------------------------------------------------------------------------------------
 
@@ -186,7 +165,7 @@ class Vector:
         return self.lines.let(f"{change} {self.type} {value} to {other.type}")
 
     def _rounded(self, value: str) -> str:
-        return widen(self.lanes, self.dtype, narrow(self.lanes, self.dtype, value))
+        return self.lanes.widened(self.dtype, self.lanes.narrowed(self.dtype, value))
 
     # -- lanes ---------------------------------------------------------------------------------------------------------
 
@@ -196,25 +175,11 @@ class Vector:
 
     def folded(self, value: str, function: str) -> str:
         """Return all lanes joined by a function of two operands, one half with the other, as a vector of one lane."""
-        here = self
-        while here.count > 1:
-            half = Vector(self.lines, here.count // 2, self.dtype)
-            parts = [
-                self.lines.let(
-                    f"shufflevector {here.type} {value}, {here.type} poison, "
-                    f"<{half.count} x i32> <{', '.join(f'i32 {start + lane}' for lane in range(half.count))}>"
-                )
-                for start in (0, half.count)
-            ]
-            value, here = joined(half, function, *parts), half
-        return value
 
+        def join(count: int, low: str, high: str) -> str:
+            return joined(Vector(self.lines, count, self.dtype), function, low, high)
 
-def _full(lines: Lines, kind: str, scalar: str, value: str) -> str:
-    """Return a vector of one scalar."""
-    count = kind[1:].split(" x ")[0]
-    first = lines.let(f"insertelement {kind} poison, {scalar} {value}, i32 0")
-    return lines.let(f"shufflevector {kind} {first}, {kind} poison, <{count} x i32> zeroinitializer")
+        return self.lines.halved(self.type, value, join)
 
 
 def joined(vector: Vector, function: str, a: str, b: str) -> str:

@@ -16,7 +16,7 @@ Source: Muller, Elementary Functions, 3rd edition, chapters 4 and 11 (range redu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from tazza.codegen import avx512, circle, saturating, special
 from tazza.codegen.arc import acos, asin, atan
@@ -30,47 +30,24 @@ Emit = Callable[..., str]
 EXP = (0.5, 0.16666512191295624, 0.0416661873459816, 0.008369598537683487, 0.0013951717410236597)
 """(exp(r) - 1 - r) / r^2 on |r| <= ln(2) / 2; error of exp 3e-9."""
 LOG = (
-    0.3333331346511841,
-    -0.25000008940696716,
-    0.2000211924314499,
-    -0.1666799634695053,
-    0.14219550788402557,
-    -0.12405592203140259,
-    0.11888176947832108,
-    -0.116756372153759,
-    0.06746592372655869,
-)
+    0.3333331346511841, -0.25000008940696716, 0.2000211924314499, -0.1666799634695053, 0.14219550788402557,
+    -0.12405592203140259, 0.11888176947832108, -0.116756372153759, 0.06746592372655869,
+)  # fmt: skip
 """(log(1 + f) - f + f^2 / 2) / f^3 on sqrt(1/2) <= 1 + f <= sqrt(2); error 8e-10."""
 LOG_WIDE = (
-    0.33333340287208557,
-    -0.2500016391277313,
-    0.19999605417251587,
-    -0.16655294597148895,
-    0.14276233315467834,
-    -0.12727797031402588,
-    0.11700744181871414,
-    -0.0911627858877182,
-    0.03767307102680206,
-)
+    0.33333340287208557, -0.2500016391277313, 0.19999605417251587, -0.16655294597148895, 0.14276233315467834,
+    -0.12727797031402588, 0.11700744181871414, -0.0911627858877182, 0.03767307102680206,
+)  # fmt: skip
 """The same on 3/4 <= 1 + f <= 3/2; error 9e-10."""
 ERF_SMALL = (
-    0.12837915122509003,
-    -0.37612494826316833,
-    0.11281802505254745,
-    -0.02676556631922722,
-    0.00499098002910614,
+    0.12837915122509003, -0.37612494826316833, 0.11281802505254745, -0.02676556631922722, 0.00499098002910614,
     -0.0005976893589831889,
-)
+)  # fmt: skip
 """erf(x) / x - 1 in powers of x^2 on |x| <= 0.93; error 2e-8."""
 ERF_LARGE = (
-    0.0002070069604087621,
-    1.1276273727416992,
-    0.6372657418251038,
-    0.10385638475418091,
-    -0.022189782932400703,
-    0.003033694112673402,
-    -0.00019494692969601601,
-)
+    0.0002070069604087621, 1.1276273727416992, 0.6372657418251038, 0.10385638475418091, -0.022189782932400703,
+    0.003033694112673402, -0.00019494692969601601,
+)  # fmt: skip
 """-log(1 - erf(t)) on 0.92 <= t <= 4; error of erf 2e-9."""
 LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440e-4
 """ln(2) in two parts; the first has so few bits that its product with an exponent is exact."""
@@ -365,6 +342,13 @@ _POWERS: dict[float, Callable[[Lanes, str], str]] = {
     3.0: _cube,
 }
 """Constant exponents that need no logarithm. Not 1/2: pow(-inf, 0.5) is inf, and sqrt of it NaN."""
+
+
+def finished(v: Lanes, epilogue: Expression | None, value: str, others: Sequence[str]) -> str:
+    """Return the epilogue of a vector y and others, s0, s1 ...; y itself where there is none."""
+    if epilogue is None:
+        return value
+    return Emission(v, {"y": value, **{f"s{i}": one for i, one in enumerate(others)}}).write(epilogue)
 
 
 class Emission:

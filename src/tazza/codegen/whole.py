@@ -23,6 +23,17 @@ class Whole:
     numbers: Mapping[str, tuple[DataType, int]]
 
 
+def misfit(computed: DataType, target: DataType) -> str | None:
+    """Return why numbers of one type are not written as another: integers would be cut where they do not fit.
+
+    >>> misfit(DataType.INT64, DataType.INT32), misfit(DataType.BOOL, DataType.INT32)
+    ('it computes int64, not int32', None)
+    """
+    if computed is target or not {computed, target} <= WHOLE or DataType.BOOL in (computed, target):
+        return None
+    return f"it computes {computed.label}, not {target.label}"
+
+
 def whole(expression: Expression, names: Mapping[str, DataType]) -> Whole | str:
     """Return an expression over integers and bools with the types of its numbers, or why it is not compiled.
 

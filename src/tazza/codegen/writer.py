@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.loop import lanes_of, store
+from tazza.codegen.loop import carry_loop, lanes_of
 from tazza.tensor import DataType
 
 FLOAT = DataType.FLOAT
@@ -24,8 +24,6 @@ class Writer:
             name: (lines.load_pointer if name in addresses else lines.load_word)("%block", i)
             for i, name in enumerate(names, first)
         }
-        for name in ("smin", "smax"):
-            lines.declare(f"i64 @llvm.{name}.i64(i64, i64)")
 
     @property
     def panel(self) -> int:
@@ -65,39 +63,67 @@ class Writer:
 
     def least(self, a: str, b: str) -> str:
         """The smaller one."""
-        return self.lines.let(f"call i64 @llvm.smin.i64(i64 {a}, i64 {b})")
+        return self.lines.least(a, b)
 
     def most(self, a: str, b: str) -> str:
         """The larger one."""
-        return self.lines.let(f"call i64 @llvm.smax.i64(i64 {a}, i64 {b})")
+        return self.lines.most(a, b)
 
     # -- memory --------------------------------------------------------------------------------------------------------
 
     def put(self, value: str, pointer: str, index: str) -> None:
         """Write a whole vector."""
-        store(self.v, FLOAT, value, pointer, index, None)
+        self.v.store(value, pointer, index, None)
+
+    def pair(self, pointer: str) -> list[str]:
+        """Return the two vectors of a panel."""
+        return [self.v.load(pointer, str(half * self.v.count), None) for half in range(2)]
+
+    def add_outer(self, sums: Sequence[str], numbers: Iterable[str], vectors: Sequence[str]) -> list[str]:
+        """Return a register tile of sums with products: each of the numbers, by its address, times each vector."""
+        found: list[str] = []
+        for r, at in enumerate(numbers):
+            one = self.v.load_one(at)
+            found += [self.v.fma(one, vector, sums[len(vectors) * r + k]) for k, vector in enumerate(vectors)]
+        return found
+
+    def add_to(
+        self, places: tuple[str, int], count: str, body: Callable[[str, Sequence[str]], Sequence[str]], *, begin: bool
+    ) -> None:
+        """Add what a loop of so many turns gives to vectors side by side, from an address on, or begin with it."""
+        v, (pointer, several) = self.v, places
+        indices = [str(i * v.count) for i in range(several)]
+        before = [v.constant(0.0) if begin else v.load(pointer, i, None) for i in indices]
+        for i, value in zip(indices, carry_loop(v, "0", count, before, body), strict=True):
+            self.put(value, pointer, i)
+
+    def over_threads(self, own: str, apart: str, at: str) -> str:
+        """Return the sum over all threads of a vector, `at` so many floats behind where each has its own.
+
+        They lie `apart` floats from each other; `own` is that of this thread.
+        """
+
+        def thread(who: str, total: Sequence[str]) -> Sequence[str]:
+            there = self.add(self.mul(self.sub(who, "%who"), apart), at)
+            return [self.v.add(total[0], self.v.load(own, there, None))]
+
+        return carry_loop(self.v, "0", "%many", [self.v.constant(0.0)], thread)[0]
 
 
 def places(v: Lanes, start: str, step: str) -> str:
     """Return the addresses of every `step`th float from `start` on, one for each lane."""
     lines, kind = v.lines, f"<{v.count} x i64>"
     numbers = f"<{', '.join(f'i64 {lane}' for lane in range(v.count))}>"
-    one = lines.let(f"insertelement {kind} poison, i64 {step}, i32 0")
-    steps = lines.let(f"shufflevector {kind} {one}, {kind} poison, <{v.count} x i32> zeroinitializer")
-    return lines.let(f"getelementptr float, ptr {start}, {kind} {lines.let(f'mul {kind} {steps}, {numbers}')}")
+    return lines.let(
+        f"getelementptr float, ptr {start}, {kind} {lines.let(f'mul {kind} {lines.splat(kind, step)}, {numbers}')}"
+    )
 
 
 def gather(v: Lanes, start: str, step: str, mask: str) -> str:
     """Return every `step`th float from `start` on; lanes outside of the mask are 0."""
-    name = f"@llvm.masked.gather.v{v.count}f32.v{v.count}p0"
-    v.lines.declare(f"{v.type} {name}(<{v.count} x ptr>, i32, {v.mask}, {v.type})")
-    operands = f"<{v.count} x ptr> {places(v, start, step)}, i32 4, {v.mask} {mask}, {v.type} zeroinitializer"
-    return v.lines.let(f"call {v.type} {name}({operands})")
+    return v.lines.gather_lanes(v.type, places(v, start, step), 4, mask)
 
 
 def scatter(v: Lanes, value: str, start: str, step: str, mask: str) -> None:
     """Write lanes to every `step`th float from `start` on."""
-    name = f"@llvm.masked.scatter.v{v.count}f32.v{v.count}p0"
-    v.lines.declare(f"void {name}({v.type}, <{v.count} x ptr>, i32, {v.mask})")
-    operands = f"{v.type} {value}, <{v.count} x ptr> {places(v, start, step)}, i32 4, {v.mask} {mask}"
-    v.lines.do(f"call void {name}({operands})")
+    v.lines.scatter_lanes(v.type, value, places(v, start, step), 4, mask)

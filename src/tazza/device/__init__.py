@@ -7,14 +7,13 @@ from tazza.device.generator import Generator
 from tazza.device.guard import DeviceGuard, current_place
 from tazza.device.initializer import Device, DeviceProperties, Devices, device_of, initialize_devices
 from tazza.device.option import device_option, device_scope, merge, place_of, scoped_device
-from tazza.device.stream import STREAMS, CPUStream, Stream, StreamPool, current_stream, stream_pool, streaming
+from tazza.device.stream import STREAMS, Stream, StreamPool, current_stream, stream_pool, streaming
 
 __all__ = [
     "CONTEXTS",
     "DNN_LIBRARIES",
     "STREAMS",
     "CPUContext",
-    "CPUStream",
     "Context",
     "DNNLibrary",
     "DNNState",

@@ -1,11 +1,10 @@
 """The devices of this machine: found once, described, and set up with what belongs to a device and not to a thread.
 
-A device has properties, an allocator, a random generator, and handles of libraries, which are made when they are first
-asked for. What belongs to a thread on a device (streams, scratch memory, handles that are not thread-safe) is a
-`Context`'s.
+A device has properties and handles of libraries, which are made when they are first asked for. What belongs to a thread
+on a device (streams, scratch memory, handles that are not thread-safe) is a `Context`'s.
 
-State: `_found` is made once under `_lock`; a device's handles and generator change under its own lock. A kind of device
-is brought by the module of this package that is named like it, which registers a finder in `FINDERS`.
+State: `_found` is made once under `_lock`; a device's handles change under its own lock. A kind of device is brought by
+the module of this package that is named like it, which registers a finder in `FINDERS`.
 """
 
 from __future__ import annotations
@@ -14,18 +13,15 @@ import importlib
 import importlib.util
 import logging
 import threading
-from collections import abc
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import field
 from typing import Any, TypeVar, cast
 
 from tazza.data_class import dataclass
-from tazza.device.generator import Generator
 from tazza.errors import UnavailableError
 from tazza.registry import Registry
 from tazza.runtime.fork import freed_in_child
-from tazza.tensor import ALLOCATORS, Allocator, Place, allocator_of
+from tazza.tensor import Place
 from tazza.tensor.place import PLACE_KINDS
 
 R = TypeVar("R")
@@ -51,48 +47,18 @@ class DeviceProperties:
 
 
 class Device:
-    """A device that is there: its properties, allocator, random generator and library handles. Thread-safe."""
+    """A device that is there: its properties and library handles. Thread-safe."""
 
     def __init__(self, properties: DeviceProperties) -> None:
-        """Set up allocator and generator; handles are made on first use."""
+        """Handles are made on first use."""
         self.properties = properties
-        self._allocator = allocator_of(properties.place) if properties.place.kind in ALLOCATORS else None
         self._lock = freed_in_child(threading.RLock())  # making one handle may need another
-        self._generator = Generator()
         self._handles: dict[str, tuple[Any, Callable[[Any], None] | None]] = {}
 
     @property
     def place(self) -> Place:
         """Where its memory is."""
         return self.properties.place
-
-    @property
-    def allocator(self) -> Allocator:
-        """What hands out its memory.
-
-        Raises:
-            UnavailableError: the device is there, but nothing in tazza allocates its memory.
-        """
-        if self._allocator is None:
-            known = ", ".join(name for name in ALLOCATORS if name in PLACE_KINDS)
-            raise UnavailableError(f"no allocator for {self.place} here", hint=f"there is one for: {known}")
-        return self._allocator
-
-    @contextmanager
-    def generator(self) -> abc.Generator[Generator]:
-        """Lend the device's random generator to one thread at a time.
-
-        >>> with device_of(Place.parse("cpu")).generator() as generator:
-        ...     generator.uniform(3).shape
-        (3,)
-        """
-        with self._lock:
-            yield self._generator
-
-    def seed(self, seed: int | None) -> None:
-        """Start the random numbers of the device anew; None takes a seed from the operating system."""
-        with self._lock:
-            self._generator = Generator(seed)
 
     def handle(self, key: str, create: Callable[[], R], close: Callable[[R], None] | None = None) -> R:
         """Return the device's handle of that name, made by `create` once, and ended by `close` with `Device.close`."""

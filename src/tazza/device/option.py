@@ -51,13 +51,22 @@ def place_of(option: DeviceOption) -> Place:
     Raises:
         UnavailableError: a device type that tazza cannot run on.
     """
-    if option.device_type in (CPU, IDEEP):
+    if names_host(option):
         return CPUPlace()
     if option.device_type == CUDA:
         return CUDAPlace(option.device_id)
     raise UnavailableError(
         f"device type {option.device_type} is not one that tazza runs on", hint="use 0 (CPU) or 1 (CUDA)"
     )
+
+
+def names_host(option: DeviceOption) -> bool:
+    """Whether an option names the host; any device type is told from it.
+
+    >>> names_host(DeviceOption()), names_host(DeviceOption(device_type=CUDA))
+    (True, False)
+    """
+    return option.device_type in (CPU, IDEEP)
 
 
 def merge(outer: DeviceOption, inner: DeviceOption) -> DeviceOption:

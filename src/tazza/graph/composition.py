@@ -64,7 +64,8 @@ def keeps_shape(node: Node) -> bool:
 
 def declares_float(node: Node) -> bool:
     """Whether a node that keeps shapes, and so types, takes nothing but float32: what one of its inputs has to be."""
-    return any(node.view.schema.inputs_by_letter[letter].dtypes == FLOAT for letter in node.view.input_letters)
+    declared = (node.view.schema.inputs_by_letter[letter] for letter in node.view.input_letters)
+    return any(one.taken_on(host=node.view.on_host) == FLOAT for one in declared)
 
 
 def compose(nodes: Sequence[Node], names: Mapping[Value, str]) -> dict[Value, Expression]:

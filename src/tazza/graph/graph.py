@@ -327,6 +327,7 @@ class Graph:
         if copy_arguments:
             definition.arg.extend(argument for argument in old.arg if argument.name not in arguments)
         view = find_schema(type).view(definition)
+        view.runs_on = like.view.runs_on
         node = Node(view, inputs, outputs, order, effects_of(view) is Effects.PURE)
         node.device = like.device
         node.origins = tuple(origins)
@@ -504,7 +505,7 @@ def _is_made(value: Value) -> bool:
 
 def _view(net: NetDef, position: int, op: OperatorDef) -> OpView:
     try:
-        return find_schema(op.type).view(op)
+        return find_schema(op.type).view(op).within(net)
     except TazzaError as error:
         error.add_context(f"in operator {position} ({op.type}) of net {net.name!r}")
         raise

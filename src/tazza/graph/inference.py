@@ -45,7 +45,7 @@ def infer_net(net: NetDef, given: Mapping[str, Spec], *, only_declared: bool = F
     found: list[OperatorSpecs] = []
     for position, definition in enumerate(net.op):
         try:
-            made = infer_operator(definition, specs, only_declared=only_declared)
+            made = infer_operator(definition, specs, net, only_declared=only_declared)
         except TazzaError as error:
             error.add_context(f"in operator {position} ({definition.type}) of net {net.name!r}")
             raise
@@ -56,9 +56,9 @@ def infer_net(net: NetDef, given: Mapping[str, Spec], *, only_declared: bool = F
 
 
 def infer_operator(
-    definition: OperatorDef, specs: Mapping[str, Spec | None], *, only_declared: bool = False
+    definition: OperatorDef, specs: Mapping[str, Spec | None], net: NetDef | None = None, *, only_declared: bool = False
 ) -> OperatorSpecs:
-    """Return the specs of one operator from those of the blobs before it; see `infer_net`."""
+    """Return the specs of one operator, of a net if it is of one, from those of the blobs before; see `infer_net`."""
     inputs = tuple(specs.get(name) for name in definition.input)
     nothing = OperatorSpecs(definition, inputs, (None,) * len(definition.output), None)
     try:
@@ -68,6 +68,7 @@ def infer_operator(
             raise
         return replace(nothing, declared=False)
     op = schema.view(definition)
+    op = op if net is None else op.within(net)
     outputs = schema.infer_specs(op, inputs).specs
     complete = [spec for spec in outputs if spec is not None]
     cost = None
@@ -98,7 +99,7 @@ def infer_blobs(nets: Iterable[NetDef], given: Mapping[str, Spec]) -> dict[str, 
                 specs.setdefault(name, None)
             made: Sequence[Spec | None] = (None,) * len(definition.output)
             try:
-                made = infer_operator(definition, specs).outputs
+                made = infer_operator(definition, specs, net).outputs
             except TazzaError as error:
                 logger.warning("net %r: nothing is known of what %s makes: %s", net.name, definition.type, error)
             specs.update(dict.fromkeys(touches(definition).writes))

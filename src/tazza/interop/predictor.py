@@ -33,6 +33,7 @@ from tazza.operator.trust import RUN
 from tazza.proto import NetDef
 from tazza.proto.message import read_message
 from tazza.runtime.closing import Closing
+from tazza.runtime.collecting import uncollected
 from tazza.runtime.files import kind_of
 from tazza.runtime.flags import flag
 from tazza.runtime.invariance import BATCH_INVARIANT
@@ -67,6 +68,7 @@ class Predictor(Closing):
     (('x',), {'y': array([0., 2.], dtype=float32)})
     """
 
+    @uncollected
     def __init__(
         self,
         predict_net: NetDef,
@@ -323,6 +325,7 @@ def _lies_as(tensor: Tensor, array: NDArray[Any]) -> bool:
     return flags.c_contiguous and flags.aligned and tensor.has_form(array)
 
 
+@uncollected
 def load(
     init_net: Source,
     predict_net: Source | None = None,

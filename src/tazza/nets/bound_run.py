@@ -13,23 +13,20 @@ bound run runs once at a time.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from tazza.device import Context, current_context
 from tazza.errors import TazzaError
-from tazza.nets.bound_section import BoundOperator, BoundSection, Part, cut
+from tazza.nets.bound_section import BoundOperator, BoundPart, BoundSection, cut
 from tazza.nets.pair import paired
-from tazza.operator import Call, NativeCall, Operator
-from tazza.operator.native_calls import BoundCalls, NativeCalls
+from tazza.operator import NativeCall, Operator
+from tazza.operator.native_calls import BoundCalls, Check, NativeCalls, Part, run_parts
 from tazza.operator.operator import CONTEXTS_KEPT
 from tazza.proto import OperatorDef
 from tazza.runtime.budget import ThreadBudget
-
-Check = Callable[[], object]
-"""Asked before each operator of a run that may be stopped; raises what ends it."""
 
 RUNS_MAX = 256
 """Runs by single steps before the next try, at the most, for bound runs whose sections break again and again."""
@@ -108,6 +105,8 @@ class BoundRun:
         self.on_break: Callable[[], object] | None = None
         self._stood = 0  # runs since the last break
         self.interpreted = 0
+        self._under_way: BoundPart | None = None
+        self._begun = 0  # operators that ended before the part under way
         for operator in self.operators:
             operator.tell(self._note_change)
 
@@ -202,13 +201,10 @@ class BoundRun:
         section = items[0]
         if not isinstance(section, BoundSection) or section.native is None or section.watch.broken():
             return False
-        self.done = 0
-        try:
-            self._call(section.native, section.native.call, 0)
-        finally:
-            for storage in section.native.written:
-                storage.version += 1
-        self.done = section.native.count
+        self._under_way = native = section.native
+        self.done = self._begun = 0
+        run_parts((native.part,), native.written, self._located)
+        self.done = native.count
         return True
 
     def _note_break(self, context: Context) -> None:
@@ -246,35 +242,28 @@ class BoundRun:
         self.done += step.count
 
     def _run_section(self, section: BoundSection, share: Share | None, check: Check | None, piecewise: bool) -> None:
-        for step, refresh in section.refreshes:
-            try:
-                refresh()
-            except Exception as error:
-                raise step.operator.located(error) from _cause(error)
+        run_parts((((step,), refresh) for step, refresh in section.refreshes), (), _located)
         for part in section.parts:
             if share is not None:
                 share.hold(part.width)
-            done = self.done
-            try:
-                for call in part.calls(piecewise) if piecewise else (part.call,):
-                    if check is not None:
-                        check()
-                    self._call(part, call, done)
-            finally:
-                for storage in part.written:
-                    storage.version += 1
-            self.done = done + part.count
+            self._run_part(part, check, piecewise)
 
-    def _call(self, part: Part, call: Call, done: int) -> None:
-        try:
-            call()
-        except Exception as error:
-            key = error.key if isinstance(error, TazzaError) else None
-            failed = next((step for step in part.steps if step is key), part.steps[0])
-            self.done = done + part.count_before(failed)
-            raise failed.operator.located(error) from _cause(error)
-        if call is not part.call and isinstance(call, NativeCalls):
-            self.done = done + part.count_before(call.keys[-1])
+    def _run_part(self, part: BoundPart, check: Check | None, piecewise: bool) -> None:
+        self._under_way, self._begun = part, self.done
+        run_parts(self._counted(part) if piecewise else (part.part,), part.written, self._located, check)
+        self.done = self._begun + part.count
+
+    def _located(self, error: Exception, steps: tuple[BoundOperator, ...]) -> TazzaError:
+        """Return an error of a part with the operator in its text; count what ended before."""
+        assert self._under_way is not None, "a part has failed"
+        self.done = self._begun + self._under_way.count_before(steps[0])
+        return _located(error, steps)
+
+    def _counted(self, part: BoundPart) -> Iterator[Part[BoundOperator]]:
+        """Yield a call in pieces; count what ends with each."""
+        for piece in part.in_pieces():
+            yield piece
+            self.done = self._begun + part.count_before(piece[0][-1])
 
     def bound_calls(self, context: Context) -> BoundCalls | None:
         """Return the native calls of the one section that all operators are on a context; None where they are not."""
@@ -284,11 +273,10 @@ class BoundRun:
             return None
         calls: list[tuple[Operator, NativeCall]] = []
         for part in section.parts:
-            if not isinstance(part.call, NativeCalls):
+            keys, call = part.part
+            if not isinstance(call, NativeCalls):
                 return None
-            for row, key in enumerate(part.call.keys, 1):
-                assert isinstance(key, BoundOperator), "sections are made of steps"
-                calls.append((key.operator, part.call.call(row)))
+            calls.extend((step.operator, call.call(row)) for row, step in enumerate(keys, 1))
         return BoundCalls(
             section.watch,
             lambda: not self._changed and self._sections.get(context) is items,
@@ -303,6 +291,5 @@ class BoundRun:
         self._ran.clear()
 
 
-def _cause(error: Exception) -> BaseException | None:
-    """Return what to raise an error from that takes the place of `error`."""
-    return error.__cause__ if isinstance(error, TazzaError) else error
+def _located(error: Exception, steps: tuple[BoundOperator, ...]) -> TazzaError:
+    return steps[0].operator.located(error)

@@ -12,10 +12,9 @@ from itertools import takewhile
 from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.operator import Call, CallChain, Operator
-from tazza.operator.binding import Binding
-from tazza.operator.native_calls import NativeCalls, grouped, threads_of
+from tazza.operator.native_calls import NativeCalls, Part, grouped, in_pieces, threads_of
 from tazza.operator.reorder import Refresh
-from tazza.operator.watch import Watch, Watched
+from tazza.operator.watch import Watch, Watched, watch_together
 from tazza.tensor import Storage
 
 ROWS = 8
@@ -31,35 +30,35 @@ class BoundOperator:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A call of a section, for `steps`: on how many threads it runs, which steps end with it, what is written then.
+class BoundPart:
+    """A call of a section: on how many threads it runs, which steps end with it, what is written then.
 
     `count` operators of the net end with the call.
     """
 
-    call: Call
-    steps: tuple[BoundOperator, ...]
+    part: Part[BoundOperator]
     width: int
     ended: tuple[BoundOperator, ...]
     written: tuple[Storage, ...]
     count: int
-    pieces: list[Call] = field(default_factory=list[Call])
+    pieces: list[Part[BoundOperator]] = field(default_factory=list["Part[BoundOperator]"])
 
     @property
     def native(self) -> bool:
         """Whether the call is nothing but native ones."""
-        return isinstance(self.call, NativeCalls)
+        return isinstance(self.part[1], NativeCalls)
 
     def count_before(self, before: object) -> int:
         """Return how many operators of the net end before a step of the call."""
         return sum(step.count for step in takewhile(lambda step: step is not before, self.ended))
 
-    def calls(self, piecewise: bool) -> Sequence[Call]:
-        """Return the call; in pieces of a few rows where somebody wants to stop between them."""
-        if not piecewise or not isinstance(self.call, NativeCalls):
-            return (self.call,)
+    def in_pieces(self) -> Sequence[Part[BoundOperator]]:
+        """Return the call in pieces of a few rows, for who wants to stop between them."""
+        keys, call = self.part
+        if not isinstance(call, NativeCalls):
+            return (self.part,)
         if not self.pieces:
-            self.pieces.extend(self.call.pieces(ROWS))
+            self.pieces.extend(in_pieces([(key, call.call(row)) for row, key in enumerate(keys, 1)], ROWS))
         return self.pieces
 
 
@@ -72,9 +71,9 @@ class BoundSection:
 
     steps: tuple[BoundOperator, ...]
     watch: Watch
-    parts: tuple[Part, ...]
+    parts: tuple[BoundPart, ...]
     refreshes: tuple[tuple[BoundOperator, Refresh], ...]
-    native: Part | None
+    native: BoundPart | None
     """Its one part, where that is native and nothing comes before."""
 
 
@@ -96,26 +95,12 @@ def cut(context: Context, steps: Sequence[BoundOperator]) -> list[BoundSection |
             end()
             found.append(step)
             continue
-        if _disagree(binding, watched):
+        if not watch_together(watched, binding.watch):
             end()
+            watch_together(watched, binding.watch)
         together.append(step)
-        for one in binding.watch:
-            known = watched.get(id(one[0]))
-            if known is None or known[2] is None:
-                watched[id(one[0])] = one
     end()
     return found
-
-
-def _disagree(binding: Binding, watched: Mapping[int, Watched]) -> bool:
-    """Whether a binding rests on another state of a blob than those before it, which get it into another shape."""
-    for one in binding.watch:
-        known = watched.get(id(one[0]))
-        if known is None or known[2] is None or one[2] is None:
-            continue
-        if known[1] is not one[1] or known[2] is not one[2] or known[3] is not one[3] or known[4] != one[4]:
-            return True
-    return False
 
 
 def _section(context: Context, steps: Sequence[BoundOperator], watched: Mapping[int, Watched]) -> BoundSection:
@@ -141,17 +126,16 @@ def _without_refreshes(call: Call, written: Collection[int]) -> tuple[Call, list
     return CallChain(tuple(one for one in call.calls if one not in hoisted)), hoisted
 
 
-def _parts(steps: Sequence[BoundOperator], calls: Sequence[tuple[BoundOperator, Call]]) -> list[Part]:
-    parts: list[Part] = []
+def _parts(steps: Sequence[BoundOperator], calls: Sequence[tuple[BoundOperator, Call]]) -> list[BoundPart]:
+    parts: list[BoundPart] = []
     left = list(steps)
     runs = list(grouped(calls))
-    for position, (keys, call) in enumerate(runs):
+    for position, part in enumerate(runs):
         later = runs[position + 1][0][0] if position + 1 < len(runs) else None
         ended: list[BoundOperator] = []
         while left and left[0] is not later:
             ended.append(left.pop(0))
         written = {id(storage): storage for step in ended for storage in step.operator.written()}
-        once = tuple(dict.fromkeys(keys))
         count = sum(step.count for step in ended)
-        parts.append(Part(call, once, threads_of(call), tuple(ended), tuple(written.values()), count))
+        parts.append(BoundPart(part, threads_of(part[1]), tuple(ended), tuple(written.values()), count))
     return parts

@@ -9,6 +9,7 @@ from typing import Any, Protocol, cast
 
 from tazza.data_class import dataclass
 from tazza.operator import Choice, Cost, Operator, Spec
+from tazza.operator.estimate import estimated, operator_cost
 from tazza.proto import OperatorDef
 from tazza.tensor import Blob, Tensor
 
@@ -47,8 +48,9 @@ class Placement:
 class Row:
     """One step. `bytes_written` is the size of its outputs, `time_s` None when it was not timed.
 
-    `choices` are the engines that were asked, in turn, with the reasons of those that were passed over. `slices` is how
-    many times it runs, where it takes a part of the images at a time; `bytes_written` are those of one time.
+    `choices` are the engines that were asked, in turn: why they were passed over, and of those that offered to run it
+    how long they take, by their own estimate, else at the least. `slices` is how many times it runs, where it takes a
+    part of the images at a time; `bytes_written` are those of one time.
 
     `graph` numbers the recorded graphs of a device that a net's steps run in, from 1 on; None where it is in none.
 
@@ -177,7 +179,7 @@ def operator_row(operator: Operator, fused_from: tuple[str, ...] = ()) -> Row:
         "",
         written,
         None,
-        operator.choices,
+        estimated(operator.choices, operator_cost(operator), on_host=operator.place.is_host),
         within=_within(operator),
         definition=operator.definition,
         reads=tuple(map(_held, operator.inputs)),

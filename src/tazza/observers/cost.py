@@ -6,7 +6,7 @@ from tazza.data_class import dataclass
 from tazza.errors import NetError, TazzaError
 from tazza.nets import NetBase
 from tazza.operator import Cost, Observer, Operator
-from tazza.operator.schema import logical
+from tazza.operator.estimate import operator_cost
 
 
 def require_operators(net: NetBase) -> None:
@@ -28,15 +28,6 @@ class OperatorCost:
 
     operator: Operator
     cost: Cost | None
-
-
-def operator_cost(operator: Operator) -> Cost | None:
-    """Return the cost of a run with the present blobs, or None when one of them is empty."""
-    inputs = [logical(blob.spec) for blob in operator.inputs]
-    outputs = [spec for blob in operator.outputs if (spec := logical(blob.spec)) is not None]
-    if None in inputs or len(outputs) < len(operator.outputs):
-        return None
-    return operator.schema.infer_cost(operator.op, inputs, outputs)
 
 
 def operator_costs(net: NetBase) -> list[OperatorCost]:

@@ -30,11 +30,11 @@ from tazza.device import Event, current_context
 from tazza.errors import ArgumentError, TazzaError
 from tazza.graph.dependency import accesses_of, dependencies
 from tazza.nets import NetBase
-from tazza.observers.cost import operator_cost
 from tazza.observers.profile import Occurrence, Profile, ProfiledStep
 from tazza.observers.steps import StepLog
 from tazza.observers.timeline import SpanKind
 from tazza.operator import Cost, Observer, Operator
+from tazza.operator.estimate import operator_cost
 from tazza.operator.watch import Watch, watched
 from tazza.runtime.waiting import Wait, take_waits
 from tazza.tensor import Place

@@ -16,9 +16,9 @@ from tazza.errors import TazzaError
 from tazza.graph.inference import infer_net
 from tazza.nets import NetBase
 from tazza.nets.explanation import Row, TimedPart
-from tazza.observers.cost import operator_cost
 from tazza.observers.profile import Occurrence, ProfiledStep
 from tazza.operator import Cost, touches
+from tazza.operator.estimate import operator_cost
 from tazza.runtime.waiting import Wait
 from tazza.tensor import Tensor, TensorSpec
 

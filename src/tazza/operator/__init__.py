@@ -42,7 +42,6 @@ from tazza.operator.kernel import (
     Operands,
     SizedLaunch,
     Unsupported,
-    capturable,
     contiguous,
     host_kernel,
     kernel,
@@ -50,7 +49,7 @@ from tazza.operator.kernel import (
     kernel_key,
     launcher,
 )
-from tazza.operator.letter import FLOAT, INDEX, NUMBERS, PER_CHANNEL, PER_ROW, PER_TENSOR, PLAIN, BlobSpec, blob
+from tazza.operator.letter import FLOAT, HALVES, INDEX, NUMBERS, PER_CHANNEL, PER_ROW, PER_TENSOR, PLAIN, BlobSpec, blob
 from tazza.operator.local import LocalBlobs
 from tazza.operator.observable import Observable, Observer
 from tazza.operator.one_value import one_value
@@ -77,6 +76,7 @@ __all__ = [
     "ANY",
     "ENGINES",
     "FLOAT",
+    "HALVES",
     "INDEX",
     "KERNELS",
     "NUMBERS",
@@ -136,7 +136,6 @@ __all__ = [
     "as_many",
     "attach_throughout",
     "blob",
-    "capturable",
     "check_trust",
     "choose_kernel",
     "contiguous",

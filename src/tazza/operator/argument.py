@@ -17,6 +17,7 @@ from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, DTypeError
 from tazza.operator.declaring import declaring
 from tazza.proto import Argument, NetDef, OperatorDef, TensorProto
+from tazza.runtime.cache import remembered
 from tazza.tensor import DataType
 
 REQUIRED: Any = object()
@@ -81,6 +82,7 @@ def _members(type: Any) -> tuple[Any, ...]:
     return get_args(type) if isinstance(type, UnionType) else (type,)
 
 
+@remembered("fields of the types of arguments", entries=64)
 def _fields(type: Any) -> list[Field]:
     return [FIELDS[member] for member in _members(type)]
 

@@ -33,10 +33,13 @@ class Choice:
     """What became of one engine when an operator was prepared: taken when `reason` is None.
 
     `estimate_ns` is how long it would take, where it said so; `searched_ns` how long its fastest way took, where an
-    exhaustive search timed it, in this process or before.
+    exhaustive search timed it, in this process or before. `least_ns` is what any kernel needs, for those that say
+    nothing (`operator.estimate`). `could` is said of those that offered to run it and were not taken.
 
     >>> print(Choice("native", False, None, 2500.0, 2310.0))
     native: taken, about 2.5 us, timed 2.31 us
+    >>> print(Choice("gemm", False, "slower", least_ns=2000.0))
+    gemm: slower, at least 2 us
     """
 
     engine: str
@@ -44,14 +47,22 @@ class Choice:
     reason: str | None
     estimate_ns: float | None = None
     searched_ns: float | None = None
+    could: bool = False
+    least_ns: float | None = None
+
+    @property
+    def offered(self) -> bool:
+        """Whether it offered to run the operator."""
+        return self.could or self.reason is None
 
     def __str__(self) -> str:
-        told = [f"{self.engine}: {'taken' if self.reason is None else self.reason}"]
-        if self.reason is None and self.estimate_ns is not None:  # the reason of an offer has it already
-            told.append(f"about {self.estimate_ns / 1000:.3g} us")
-        if self.searched_ns is not None:
-            told.append(f"timed {self.searched_ns / 1000:.3g} us")
-        return ", ".join(told)
+        told = f"{self.engine}: {'taken' if self.reason is None else self.reason}"
+        estimate = "" if self.estimate_ns is None else f"about {self.estimate_ns / 1000:.3g} us"
+        if estimate and estimate not in told:  # the reason of an offer that was compared has it already
+            told += f", {estimate}"
+        if self.estimate_ns is None and self.least_ns is not None:
+            told += f", at least {self.least_ns / 1000:.3g} us"
+        return told if self.searched_ns is None else f"{told}, timed {self.searched_ns / 1000:.3g} us"
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,9 +326,8 @@ def _told(ranking: Sequence[Candidate], asking: Asking[Candidate, _Make], chosen
     """Return what became of each engine that was asked, by its rank, the one that is taken last."""
     told = {one.engine: Choice(one.engine, one.wanted, reason) for one, reason in asking.refusals}
     for one, offer in asking.offers:
-        told[one.engine] = Choice(
-            one.engine, one.wanted, ", ".join(filter(None, ("could", str(offer)))), offer.estimate_ns
-        )
+        reason = ", ".join(filter(None, ("could", str(offer))))
+        told[one.engine] = Choice(one.engine, one.wanted, reason, offer.estimate_ns, could=True)
     return (*(told[one.engine] for one in ranking if one.engine in told), chosen)
 
 

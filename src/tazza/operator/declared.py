@@ -141,6 +141,11 @@ def check_declaration(schema: OpSchema) -> None:
         check_letters(type, f"like of {spec.name}", _named(spec.like), "output", outputs)
     for spec in schema.outputs:
         check_letters(type, f"like of {spec.name}", _named(spec.like), "input", inputs)
+        if spec.elsewhere:
+            raise SchemaError(
+                f"{type}: the output {spec.name} has other types on devices",
+                hint="an output has the type of an input, or one that a rule gives",
+            )
     for word, places in (("in_place", schema.in_place), ("must_in_place", schema.must_in_place)):
         check_letters(type, word, places, "output", outputs)
         over = [place.letter if isinstance(place, Each) else place for each in places.values() for place in each]

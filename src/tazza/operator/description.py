@@ -34,11 +34,12 @@ class BlobFacts:
     """One input or output: `types` are element types, or types of blobs where it holds no tensor; none means any.
 
     `same_as` names the letter whose element type it has, `like` the one that it equals in shape too; `shape` is a
-    pattern (`operator.pattern`), None where a rule or the data decide.
+    pattern (`operator.pattern`), None where a rule or the data decide. `elsewhere` are further types on devices.
     """
 
     name: str
     types: tuple[str, ...]
+    elsewhere: tuple[str, ...]
     same_as: str | None
     like: str | None
     shape: str | None
@@ -68,7 +69,8 @@ class BlobFacts:
             "size depends on data": self.dynamic,
             "on the host": self.host,
         }
-        return (*(word for word, on in words.items() if on), *self.quantization)
+        more = (f"on devices {' or '.join(self.elsewhere)} too",) if self.elsewhere else ()
+        return (*(word for word, on in words.items() if on), *self.quantization, *more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +207,7 @@ def _blob(spec: BlobSpec, role: str | None) -> BlobFacts:
     return BlobFacts(
         name=spec.name,
         types=tuple(_types(spec)),
+        elsewhere=tuple(sorted(dtype.label for dtype in spec.elsewhere)),
         same_as=spec.dtypes if isinstance(spec.dtypes, str) else None,
         like=spec.like,
         shape=spec.dims,

@@ -34,6 +34,7 @@ class FunctionLaunch:
     signature: FunctionSignature
     op: OpView
     scratch_bytes: int = 0
+    capturable: bool = False
 
     def bind(self, operands: Operands) -> Call:
         """Return the call on these operands."""

@@ -136,6 +136,7 @@ class ImageWise:
     launch: Launch
     count: int
     letters: frozenset[str]
+    capturable: bool = False
 
     @property
     def scratch_bytes(self) -> int:

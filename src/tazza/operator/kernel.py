@@ -52,7 +52,7 @@ from tazza.device import Context, Generator
 from tazza.errors import KernelError, OutOfMemoryError, SchemaError, TazzaError
 from tazza.operator.declaring import declaring
 from tazza.operator.index import ANY, load_kernel
-from tazza.operator.mistake import check_dimensions, strange_letters
+from tazza.operator.mistake import check_dimensions, parameter_names, strange_letters
 from tazza.operator.schema import OpSchema, Spec, gather
 from tazza.operator.view import OpView
 from tazza.registry import Registry
@@ -183,7 +183,7 @@ def _array(value: Any) -> Any:
 class Launch(Protocol):
     """What `prepare` returns: everything about a call but its addresses.
 
-    A launch may say more of itself: `implementation`, what it is called, and `capturable`, see there.
+    A launch may say more of itself: `implementation`, what it is called.
     """
 
     @property
@@ -191,18 +191,18 @@ class Launch(Protocol):
         """How much scratch memory a call needs."""
         ...
 
+    @property
+    def capturable(self) -> bool:
+        """Whether a device may record what a call queues, and queue it again by itself, as often as it is called.
+
+        Each call queues the same work on the same addresses, and does nothing else that shows, but for what is the
+        host's part of a `SplitCall`.
+        """
+        ...
+
     def bind(self, operands: Operands) -> Call:
         """Return the call on these operands."""
         ...
-
-
-def capturable(launch: Launch) -> bool:
-    """Whether a device may record what a launch queues, and queue it again by itself, as often as it is called.
-
-    A launch says so by an attribute of this name: each call queues the same work on the same addresses, and does
-    nothing else that shows. False where it does not say.
-    """
-    return bool(getattr(launch, "capturable", False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ class LaunchChain:
     @property
     def capturable(self) -> bool:
         """Whether all of them are."""
-        return all(map(capturable, self.launches))
+        return all(launch.capturable for launch in self.launches)
 
     def bind(self, operands: Operands) -> Call:
         """Return all calls as one."""
@@ -249,6 +249,7 @@ class SizedLaunch:
     launch: Callable[[Sizes], Launch]
     dtypes: Mapping[str, DataType]
     scratch_bytes: int = 0
+    capturable: bool = False
 
     def bind(self, operands: Operands) -> Call:
         """Return a call that finds the sizes, allocates, and makes the call for those."""
@@ -398,6 +399,7 @@ class ArrayLaunch:
     dynamic: Mapping[str, tuple[DataType, ...]]
     scratch_bytes: int = 0
     quantization: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    capturable: bool = False
 
     def bind(self, operands: Operands) -> Call:
         """Find the function's arguments by name."""
@@ -446,8 +448,13 @@ def _letters(schema: OpSchema) -> set[str]:
     return set(names)
 
 
+def parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the names of what a kernel asks for."""
+    return tuple(name for name in parameter_names(function) if name != "self")
+
+
 def _parameters(schema: OpSchema, function: Callable[..., Any], also: tuple[str, ...]) -> tuple[str, ...]:
-    names = tuple(name for name in inspect.signature(function).parameters if name != "self")
+    names = parameters_of(function)
     known = _letters(schema) | set(also)
     strange = [name for name in names if name not in known]
     if strange:

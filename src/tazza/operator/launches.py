@@ -1,7 +1,7 @@
 """Launches that equal operators share: a step net of T steps prepares once, though each step has operators of its own.
 
-A `Launch` knows no addresses, so what one operator prepared serves every other one with the same definition, for the
-same signature, as long as nobody registered another schema or kernel in between.
+A `Launch` knows no addresses and no names, so what one operator prepared serves every other one whose definition
+differs by names only, for the same signature, as long as nobody registered another schema or kernel in between.
 
 State: `LAUNCHES`, and those of each operator.
 """
@@ -9,6 +9,9 @@ State: `LAUNCHES`, and those of each operator.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from google.protobuf.message import Message
 
 from tazza.device import place_of
 from tazza.operator.choice import Chosen, find_kernel
@@ -22,6 +25,8 @@ KEPT = 8
 """Signatures of which an operator keeps the launch itself."""
 BOUND = 1024
 """Launches that are kept for others, beside those that living operators hold."""
+NAMES = frozenset({"name", "debug_info", "control_input", "input", "output"})
+"""Fields of a definition that only name."""
 DEFINITION_BYTES = 1 << 14
 """Operators with more than that in their definition (the weights of a model, say) share with nobody."""
 
@@ -49,7 +54,7 @@ class OperatorLaunches:
     def __init__(self) -> None:
         """Start without."""
         self._own = OWN.another()
-        self._definition: bytes | None = None
+        self._definition: tuple[Hashable, ...] | None = None
         self._looked = False
 
     def get(
@@ -81,6 +86,24 @@ class OperatorLaunches:
         return found
 
 
-def definition_key(definition: OperatorDef) -> bytes | None:
-    """Return bytes that are equal for equal definitions; None for one that is too large to share."""
-    return None if definition.ByteSize() > DEFINITION_BYTES else definition.SerializeToString(deterministic=True)
+def definition_key(definition: OperatorDef) -> tuple[Hashable, ...] | None:
+    """Return what is equal for definitions that differ by names only; None for one that is too large to share.
+
+    Which blobs are the same one, as an output in place is, makes a difference; what the operator waits for does not.
+    No message is made: the library that makes them ends the process where there is no memory.
+    """
+    if definition.ByteSize() > DEFINITION_BYTES:
+        return None
+    places = {name: place for place, name in enumerate(dict.fromkeys((*definition.input, *definition.output)))}
+    wires = tuple(tuple(places[name] for name in names) for names in (definition.input, definition.output))
+    values = ((field.name, value) for field, value in definition.ListFields() if field.name not in NAMES)
+    return wires, *((name, _hashable(value)) for name, value in values)
+
+
+def _hashable(value: Any) -> Hashable:
+    """Return the value of a field, messages as bytes."""
+    if isinstance(value, (str, bytes, int, float)):
+        return value
+    if isinstance(value, Message):
+        return value.SerializeToString(deterministic=True)
+    return tuple(map(_hashable, value))

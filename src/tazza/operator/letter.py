@@ -13,6 +13,8 @@ DTypes: TypeAlias = "DataType | frozenset[DataType] | str | None"
 FLOAT = frozenset({DataType.FLOAT})
 INDEX = frozenset({DataType.INT32, DataType.INT64})
 NUMBERS = frozenset(DataType) - {DataType.STRING, DataType.BOOL}
+HALVES = frozenset({DataType.FLOAT16, DataType.BFLOAT16})
+"""What operators on devices take beside float32: they compute in float32, and round what they write once."""
 
 PLAIN: frozenset[type] = frozenset({type(None)})
 """Of a letter: tensors that are not quantized. Quantizations are joined by `|`, as in `PLAIN | PER_ROW`."""
@@ -42,6 +44,14 @@ class BlobSpec:
     quantization: frozenset[type] = PLAIN
     also: tuple[str, ...] = ()
     says_role: bool = False
+    elsewhere: frozenset[DataType] = frozenset()
+
+    def taken_on(self, *, host: bool) -> frozenset[DataType] | None:
+        """Return the element types that are taken on the host, or on a device; None: any, or those of another blob."""
+        if self.dtypes is None or isinstance(self.dtypes, str):
+            return None
+        own = frozenset({self.dtypes}) if isinstance(self.dtypes, DataType) else self.dtypes
+        return own if host else own | self.elsewhere
 
     @property
     def only_tensors(self) -> bool:
@@ -71,6 +81,7 @@ def blob(
     dynamic: bool = False,
     host: bool = False,
     role: Role | None = None,
+    elsewhere: frozenset[DataType] = frozenset(),
     doc: str = "",
 ) -> BlobSpec:
     """Declare one input or output.
@@ -88,6 +99,8 @@ def blob(
         quantization: what a tensor here may be: `PLAIN`, `PER_TENSOR`, `PER_CHANNEL`, `PER_ROW`, or some of them.
         dynamic: the size of this output depends on data, so the kernel allocates it.
         host: the blob lives on the CPU, whatever the operator's device.
+        elsewhere: element types that an input may have beside `dtypes` where the operator does not run on the host:
+            `HALVES`. What has the type of this letter follows.
         role: what an input is for; where it is not said, data. An input behind the first says it.
         doc: what it is, where the letter does not say it.
     """
@@ -108,6 +121,7 @@ def blob(
         quantization,
         names[1:],
         role is not None,
+        elsewhere,
     )
 
 

@@ -22,6 +22,7 @@ class NativeLaunch:
     found: NativeKernel
     op: OpView
     scratch_bytes: int = 0
+    capturable: bool = False
 
     def bind(self, operands: Operands) -> Call:
         """Fill in the argument block; it lives as long as the call."""

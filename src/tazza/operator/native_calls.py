@@ -1,11 +1,12 @@
-"""Native calls in a row, run as one."""
+"""Bound calls: native ones in a row are run as one, and the one loop that makes them, for nets, sections and plans."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar
 
 from tazza.data_class import dataclass
+from tazza.errors import TazzaError
 from tazza.operator.kernel import Call, CallChain, NativeCall
 from tazza.operator.watch import Watch
 from tazza.runtime.segment import Segment
@@ -16,40 +17,38 @@ if TYPE_CHECKING:
     from tazza.operator.reorder import Refresh
 
 K = TypeVar("K")
+Part: TypeAlias = "tuple[tuple[K, ...], Call]"
+"""A call, and what it is made for: that of each row, where it is a `NativeCalls`."""
+Check = Callable[[], object]
+"""Asked before each call of a run that may be stopped; raises what ends it."""
 
 
-@dataclass(frozen=True, slots=True)
-class NativeCalls:
-    """Native calls in a row as one call without the GIL; `keys` say of each row what it belongs to."""
+class NativeCalls(Segment):
+    """Native calls in a row as one call without the GIL; `keys` say of each row what it belongs to.
 
-    segment: Segment
-    keys: tuple[object, ...]
+    Raises:
+        TazzaError: on a call: a row failed; the rows behind it did not run.
+    """
 
-    def __call__(self) -> None:
-        """Run all rows.
+    __call__ = Segment.run
 
-        Raises:
-            TazzaError: a row failed; the rows behind it did not run.
-        """
-        row, status = self.segment.run()
-        if row:
-            error = self.call(row).error(status)
-            error.key = self.keys[row - 1]
-            try:
-                raise error
-            finally:
-                del error  # its traceback holds this frame
+    def __init__(self, calls: Sequence[NativeCall], keys: tuple[object, ...]) -> None:
+        """Make the table."""
+        super().__init__(calls)
+        self.keys = keys
 
-    def pieces(self, rows: int) -> list[NativeCalls]:
-        """Return the same calls in tables of `rows` each."""
-        if len(self.keys) <= rows:
-            return [self]
-        starts = range(0, len(self.keys), rows)
-        return [NativeCalls(Segment(self.segment.rows[i : i + rows]), self.keys[i : i + rows]) for i in starts]
+    def failed(self, row: int, status: int) -> NoReturn:
+        """Raise the error of the call of a row."""
+        error = self.call(row).error(status)
+        error.key = self.keys[row - 1]
+        try:
+            raise error
+        finally:
+            del error  # its traceback holds this frame
 
     def call(self, row: int) -> NativeCall:
         """Return the call of a row, counted from 1."""
-        found = self.segment.rows[row - 1]
+        found = self.rows[row - 1]
         assert isinstance(found, NativeCall), "segments are made of native calls"
         return found
 
@@ -68,7 +67,47 @@ class BoundCalls:
     written: tuple[Storage, ...]
 
 
-def grouped(calls: Iterable[tuple[K, Call]]) -> Iterator[tuple[tuple[K, ...], Call]]:
+def run_parts(
+    parts: Iterable[Part[K]],
+    written: Iterable[Storage],
+    located: Callable[[Exception, tuple[K, ...]], TazzaError],
+    check: Check | None = None,
+) -> None:
+    """Make calls one after the other.
+
+    Args:
+        parts: the calls.
+        written: what counts as written afterwards, whatever failed.
+        located: returns the error to raise for one of a call, told what the call, or the row that failed, is made for.
+        check: called before each call; what it raises ends the run.
+    """
+    try:
+        for keys, call in parts:
+            if check is not None:
+                check()
+            try:
+                call()
+            except Exception as error:
+                raise _told(error, keys, call, located) from cause_of(error)
+    finally:
+        for storage in written:
+            storage.version += 1
+
+
+def _told(
+    error: Exception, keys: tuple[K, ...], call: Call, located: Callable[[Exception, tuple[K, ...]], TazzaError]
+) -> TazzaError:
+    if isinstance(error, TazzaError) and isinstance(call, NativeCalls):
+        keys = tuple(one for one in keys if one is error.key)[:1]
+    return located(error, keys)
+
+
+def cause_of(error: Exception) -> BaseException | None:
+    """Return what to raise an error from that takes the place of `error`."""
+    return error.__cause__ if isinstance(error, TazzaError) else error
+
+
+def grouped(calls: Iterable[tuple[K, Call]]) -> Iterator[Part[K]]:
     """Yield calls with their keys; what is made of several is taken apart, native calls in a row are joined."""
     rows: list[tuple[K, NativeCall]] = []
     for key, call in _flat(calls):
@@ -83,6 +122,11 @@ def grouped(calls: Iterable[tuple[K, Call]]) -> Iterator[tuple[tuple[K, ...], Ca
         yield _joined(rows)
 
 
+def in_pieces(calls: Sequence[tuple[K, NativeCall]], rows: int) -> list[Part[K]]:
+    """Return calls as tables of `rows` each, for who wants to stop between them."""
+    return [_joined(calls[i : i + rows]) for i in range(0, len(calls), rows)]
+
+
 def as_one(calls: Sequence[Call]) -> Call:
     """Return one call that makes all calls in turn."""
     found = [call for _, call in grouped((None, call) for call in calls)]
@@ -94,13 +138,13 @@ def threads_of(call: Call) -> int:
     if isinstance(call, CallChain):
         return max(map(threads_of, call.calls), default=1)
     if isinstance(call, NativeCalls):
-        return max(1, *(row.threads for row in call.segment.rows))
+        return max(1, *(row.threads for row in call.rows))
     return max(1, getattr(call, "threads", 1))
 
 
-def _joined(rows: Sequence[tuple[K, NativeCall]]) -> tuple[tuple[K, ...], Call]:
+def _joined(rows: Sequence[tuple[K, NativeCall]]) -> Part[K]:
     keys = tuple(key for key, _ in rows)
-    return keys, NativeCalls(Segment([call for _, call in rows]), keys)
+    return keys, NativeCalls([call for _, call in rows], keys)
 
 
 def _flat(calls: Iterable[tuple[K, Call]]) -> Iterator[tuple[K, Call]]:

@@ -6,7 +6,7 @@ that its schema declares as `NetDef | str`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from tazza.operator.registry import SCHEMAS
 from tazza.proto import Argument, NetDef, OperatorDef
@@ -19,7 +19,11 @@ def nested_nets(definition: OperatorDef) -> Iterator[NetDef]:
     Raises:
         FormatError: a text that should be a net is none.
     """
+    schema = SCHEMAS.get(definition.type)
+    netless: Collection[str] = () if schema is None else schema.netless
     for argument in definition.arg:
+        if argument.name in netless:
+            continue  # as most; with a net in one of them the operator is not legal
         if argument.HasField("n"):
             yield argument.n
         yield from argument.nets

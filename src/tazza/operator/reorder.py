@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
 from weakref import WeakValueDictionary
@@ -19,10 +20,18 @@ from tazza.operator.kernel import Call, CallChain, LaidOut, Launch, Operands, Un
 from tazza.operator.registry import find_schema
 from tazza.operator.view import OpView
 from tazza.runtime.fork import freed_in_child
+from tazza.runtime.threads import at_most_threads
 from tazza.tensor import ROW_MAJOR, Allocation, Layout, Storage, Strided, Tensor, TensorSpec
 
 REORDERING = freed_in_child(threading.RLock())
 """Held by who moves a blob into another layout, and by who binds calls to where blobs lie: weights are shared."""
+
+SHARED_BYTES = 16 << 20
+"""From this size on, moving a blob into another layout is worth more than one thread.
+
+What takes the time of a smaller one are the pages of fresh memory, of which one thread gets as many in a second as two.
+Between one weight and the next the others would wait awake: half of 0.1 s of processor time for those of a ResNet-50.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +39,7 @@ class PlainCopy:
     """Copies into a layout that NumPy can look at, from any: an opaque one's engine makes it plain first."""
 
     scratch_bytes: int = 0
+    capturable: bool = False
 
     def bind(self, operands: Operands) -> Call:
         """Return the copy."""
@@ -44,6 +54,7 @@ class ThroughPlain:
     spec: TensorSpec
     first: Launch
     second: Launch
+    capturable: bool = False
 
     @property
     def scratch_bytes(self) -> int:
@@ -111,7 +122,9 @@ def relayout(tensor: Tensor, layout: Layout, context: Context) -> None:
             return
         other = Tensor.over(Storage(tensor.place, holder=tensor.storage.holder), 0, replace(tensor.spec, layout=layout))
         other.reserve()
-        bind_reorder(tensor, other, context)()
+        few = at_most_threads(1) if tensor.nbytes < SHARED_BYTES else nullcontext()
+        with few:
+            bind_reorder(tensor, other, context)()
         tensor.share(other)
 
 

@@ -140,6 +140,7 @@ class OpSchema:
         self.args = arguments_by_name(type, tuple(args))
         self._defaults = {name: spec.default for name, spec in self.args.items()}
         self._required = tuple(name for name, spec in self.args.items() if spec.required)
+        self.netless = frozenset(name for name, spec in self.args.items() if not spec.holds_nets)
         self.in_place = places_of(in_place, self.outputs)
         self.must_in_place = places_of(must_in_place, self.outputs)
         self.inputs_by_letter = {spec.name: spec for spec in self.inputs}
@@ -155,9 +156,7 @@ class OpSchema:
         self.inputs_can_cross_devices = inputs_can_cross_devices
         self.binds_nets = binds_nets
         self.lists_anything = lists_anything
-        self.source = source
-        self.example = example
-        self.module = module
+        self.source, self.example, self.module = source, example, module
         self.gradient_rule: GradientRule | NoGradient | None = no_gradient
         check_declaration(self)
 
@@ -492,7 +491,7 @@ class OpSchema:
         if self._cost is not None:
             blobs = gather(self.inputs, op.input_letters, inputs) | gather(self.outputs, op.output_letters, outputs)
             return self._cost(op, **blobs)
-        if any(spec.holds_nets for spec in self.args.values()):  # what costs are the operators of its nets
+        if len(self.netless) < len(self.args):  # what costs are the operators of its nets
             return Cost()
         elements = max((spec.size for spec in outputs if isinstance(spec, TensorSpec)), default=0)
         return streamed(tuple(inputs), tuple(outputs), flops=elements)
@@ -561,14 +560,12 @@ class OpSchema:
 
     def _dtypes(self, op: OpView, declared: BlobSpec, inputs: Sequence[Spec | None]) -> frozenset[DataType] | None:
         dtypes = declared.dtypes
-        if isinstance(dtypes, DataType):
-            return frozenset({dtypes})
         if isinstance(dtypes, str):
             if dtypes not in op.input_letters:
                 return None
             other = inputs[op.input_letters.index(dtypes)]
             return frozenset({other.dtype}) if isinstance(other, TensorSpec) else None
-        return dtypes
+        return declared.taken_on(host=not declared.elsewhere or op.on_host)
 
     def _follow(self, op: OpView, position: int, inputs: Sequence[Spec | None], bindings: Bindings) -> Spec | None:
         letter = op.output_letters[position]

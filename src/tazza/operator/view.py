@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tazza.device.option import merge, names_host
 from tazza.errors import ShapeError, TazzaError
-from tazza.proto import OperatorDef
+from tazza.proto import NetDef, OperatorDef
 from tazza.runtime.invariance import BATCH_INVARIANT
 
 if TYPE_CHECKING:
@@ -23,8 +24,9 @@ ValueOf = Callable[[str], "NDArray[Any] | None"]
 class OpView:
     """Arguments as attributes (`op.alpha`), checked and with defaults; and which letter each blob stands for.
 
-    A view is immutable but for `touched`, where `operator.touches` keeps its answer, and `reads`: the letters whose
-    values `value_of` was asked for. Inference works on a copy (`with_values`), so that one view can serve many threads.
+    A view is immutable but for `runs_on`, which its net may say, for `touched`, where `operator.touches` keeps its
+    answer, and `reads`: the letters whose values `value_of` was asked for. Inference works on a copy (`with_values`),
+    so that one view can serve many threads.
     """
 
     __slots__ = (
@@ -35,6 +37,7 @@ class OpView:
         "of_invariant_net",
         "output_letters",
         "reads",
+        "runs_on",
         "schema",
         "touched",
     )
@@ -47,6 +50,7 @@ class OpView:
         self.reads: set[str] = set()
         self._values: ValueOf | None = None
         self.touched: Touched | None = None
+        self.runs_on = definition.device_option
         self.of_invariant_net = False  # `OpSchema.view` knows
         self.input_letters: tuple[str, ...] = schema.input_letters(self, len(definition.input))
         self.output_letters: tuple[str, ...] = schema.output_letters(self, len(definition.output))
@@ -58,7 +62,14 @@ class OpView:
         copy.input_letters, copy.output_letters = self.input_letters, self.output_letters
         copy.reads, copy._values = set(), values
         copy.touched, copy.of_invariant_net = self.touched, self.of_invariant_net
+        copy.runs_on = self.runs_on
         return copy
+
+    def within(self, net: NetDef) -> OpView:
+        """Return this view, which from now on is where the net says that its operators run, or itself says."""
+        if net.HasField("device_option"):
+            self.runs_on = merge(net.device_option, self.definition.device_option)
+        return self
 
     def __getattr__(self, name: str) -> Any:
         """Return an argument's value."""
@@ -76,6 +87,11 @@ class OpView:
     def batch_invariant(self) -> bool:
         """Whether its net, or the process, wants each image to have the same bits in any batch."""
         return self.of_invariant_net or BATCH_INVARIANT.value
+
+    @property
+    def on_host(self) -> bool:
+        """Whether the operator runs on the host, as far as its definition or that of its net says."""
+        return names_host(self.runs_on)
 
     def given(self, name: str) -> bool:
         """Whether the OperatorDef itself holds the argument, rather than the schema's default."""

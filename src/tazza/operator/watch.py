@@ -73,3 +73,23 @@ def watched(blob: Blob, *, formed: bool = True) -> Watched:
     if not (formed and isinstance(value, Tensor)):
         return blob, value, None, None, 0
     return blob, value, value.spec, value.storage, value.storage.generation
+
+
+def watch_together(known: dict[int, Watched], more: Iterable[Watched]) -> bool:
+    """Add blobs, by their ids, to those that are watched as one.
+
+    Returns False, and adds none, where a blob was seen in another state before: who binds it gets it into that form.
+    """
+    more = tuple(more)
+    pairs = [(known.get(id(one[0])), one) for one in more]
+    if any(before is not None and _differ(before, one) for before, one in pairs):
+        return False
+    known.update({id(one[0]): one for before, one in pairs if before is None or before[2] is None})
+    return True
+
+
+def _differ(first: Watched, second: Watched) -> bool:
+    formed = first[2] is not None and second[2] is not None
+    return first[1] is not second[1] or (
+        formed and (first[2] is not second[2] or first[3] is not second[3] or first[4] != second[4])
+    )

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from tazza.data_class import dataclass
 
-_STRTAB, _SYMTAB, _RELA, _RELASZ, _JMPREL, _PLTRELSZ = 5, 6, 7, 8, 23, 2
+_STRTAB, _STRSZ, _SYMTAB, _RELA, _RELASZ, _JMPREL, _PLTRELSZ = 5, 10, 6, 7, 8, 23, 2
 _DIRECT, _GLOB_DAT, _JUMP_SLOT = 1, 6, 7
 _POINTERS = (_STRTAB, _SYMTAB, _RELA, _JMPREL)
 _RELA_BYTES, _SYMBOL_BYTES = 24, 24
@@ -41,8 +41,11 @@ class Import:
         return ctypes.c_uint64.from_address(self.at).value
 
 
-def imports_of(handle: int) -> Iterator[Import]:
-    """Yield what a library of this process imports; `handle` is that of `dlopen`, as `ctypes.CDLL` has it."""
+def imports_of(handle: int, *beginnings: str) -> Iterator[Import]:
+    """Yield what a library of this process imports; `handle` is that of `dlopen`, as `ctypes.CDLL` has it.
+
+    `beginnings`: only functions whose names begin with one of these; of all without them.
+    """
     base, _, dynamic = (ctypes.c_uint64 * 3).from_address(handle)
     # glibc has made addresses of the offsets in a section that it may write to, and left the others.
     found = {tag: value + base if tag in _POINTERS and value < base else value for tag, value in _pairs(dynamic)}
@@ -56,8 +59,21 @@ def imports_of(handle: int) -> Iterator[Import]:
         symbols = _array(found[_SYMTAB], np.uint16, int(indices.max(initial=0)) + 1, _SYMBOL_BYTES // 2)[indices]
         outside = symbols[:, _SECTION] == 0
         places = symbols[outside, 0] + (symbols[outside, 1].astype(np.uint64) << 16)
-        for place, offset in zip(places.tolist(), words[outside, 0].tolist(), strict=True):
+        wanted = _begin(_array(found[_STRTAB], np.uint8, found[_STRSZ], 1)[:, 0], places, beginnings or ("",))
+        for place, offset in zip(places[wanted].tolist(), words[outside, 0][wanted].tolist(), strict=True):
             yield Import(ctypes.string_at(found[_STRTAB] + place).decode(errors="replace"), base + offset)
+
+
+def _begin(
+    strings: npt.NDArray[np.uint8], places: npt.NDArray[np.uint64], beginnings: Sequence[str]
+) -> npt.NDArray[np.bool_]:
+    """Return for each place in a table of strings whether what is there begins with one of the given texts."""
+    found = np.zeros(len(places), bool)
+    for beginning in beginnings:
+        letters = np.frombuffer(beginning.encode(), np.uint8)
+        there = np.minimum(places[:, None] + np.arange(len(letters), dtype=np.uint64), len(strings) - 1)
+        found |= (strings[there] == letters).all(axis=1)
+    return found
 
 
 def _array(address: int, kind: type[np.unsignedinteger[Any]], rows: int, width: int) -> npt.NDArray[Any]:

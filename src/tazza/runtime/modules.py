@@ -30,7 +30,6 @@ from tazza.runtime import flags, init, native
 from tazza.runtime.files import kind_of, resolved, shown
 from tazza.runtime.fork import freed_in_child
 from tazza.runtime.near_names import did_you_mean
-from tazza.runtime.scope_guard import scope_guard
 
 GROUP = "tazza.modules"
 OWN = "tazza."
@@ -183,10 +182,12 @@ def import_file(path: Path) -> ModuleType:
         raise InitError(f"file {path} cannot be imported as a Python module")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    with scope_guard(lambda: sys.modules.pop(name)) as guard:
+    try:
         with _telling(str(path)):
             spec.loader.exec_module(module)
-        guard.release()
+    except BaseException:
+        del sys.modules[name]
+        raise
     return module
 
 

@@ -249,6 +249,7 @@ def llvm_binding() -> Any:
     llvm = importlib.import_module("llvmlite.binding")
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()  # of instructions that are written as such
     return llvm
 
 

@@ -145,7 +145,7 @@ def use_own_functions(handle: int) -> None:
     ours = own_functions()
     if not ours:
         return
-    imports = [entry for entry in imports_of(handle) if entry.name.startswith(("GOMP_", "omp_"))]
+    imports = list(imports_of(handle, "GOMP_", "omp_"))
     calls = {entry.name for entry in imports}
     foreign = calls - ours.keys() - set(_SETTINGS)
     try:

@@ -218,7 +218,11 @@ class Segment:
         if getattr(_thread, "flushed", 0) < self._workers:
             _flush_workers(self._workers)
         result = self._call(self._at)
-        return (0, 0) if result == 0 else (result >> 32, result & STATUS)
+        return (0, 0) if result == 0 else self.failed(result >> 32, result & STATUS)
+
+    def failed(self, row: int, status: int) -> tuple[int, int]:
+        """Return the answer of a run in which a row failed; who knows what a status means raises an error instead."""
+        return row, status
 
     def run_timed(self) -> tuple[tuple[int, int], NDArray[np.float64]]:
         """Run as `run` does; returns its answer, and the seconds that each row took (0 for rows that did not run)."""
@@ -227,7 +231,7 @@ class Segment:
         self._times[:] = 0
         result = self._call(ctypes.c_void_p(self._timed_header.ctypes.data))
         stamps = np.maximum.accumulate(self._times)
-        return (result >> 32, result & STATUS), np.diff(stamps) * 1e-9
+        return (0, 0) if result == 0 else self.failed(result >> 32, result & STATUS), np.diff(stamps) * 1e-9
 
 
 def _openmp() -> tuple[int, int]:

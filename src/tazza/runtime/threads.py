@@ -17,7 +17,7 @@ from tazza.runtime.cgroup import CGROUPS, OWN_CGROUPS, group_folders, words
 from tazza.runtime.flags import flag
 from tazza.runtime.fork import PROCESS
 from tazza.runtime.holding import InForce
-from tazza.runtime.log import warn_once
+from tazza.runtime.log import logger
 
 NUM_THREADS = flag(
     "num_threads",
@@ -95,7 +95,7 @@ def omp_count(text: str | None) -> int | None:
     first = text.split(",")[0].strip()
     if first.isdecimal() and int(first) > 0:
         return int(first)
-    warn_once("OMP_NUM_THREADS", "OMP_NUM_THREADS=%r is not a number above 0 and is not used", text)
+    logger.warning("OMP_NUM_THREADS=%r is not a number above 0 and is not used", text)
     return None
 
 

@@ -176,7 +176,7 @@ class Expression:
 
     def text(self) -> str:
         """Return the canonical text: parsing it gives an equal expression."""
-        return ast.unparse(ast.fix_missing_locations(_to_ast(self.root)))
+        return _text(self.root)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Expression) and self.root == other.root
@@ -195,6 +195,11 @@ def _parse(text: str) -> Expression:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ArgumentError(f"expression {text!r} cannot be read: {error}") from None
     return Expression(_from_ast(tree, text, 0))
+
+
+@remembered("texts of expressions", entries=1024)
+def _text(root: Node) -> str:
+    return ast.unparse(ast.fix_missing_locations(_to_ast(root)))
 
 
 def _apply(name: str, arguments: tuple[Node, ...]) -> Node:

@@ -13,7 +13,7 @@ from tazza.operator import Operator, OpView, find_schema, may_overwrite, must_ov
 from tazza.operator.gradient import GradientRule, is_told
 from tazza.operator.images import batched_letters
 from tazza.proto import OperatorDef
-from tazza.tensor import Int8Tensor, Place, Tensor, TensorSpec
+from tazza.tensor import DataType, Int8Tensor, Place, Tensor, TensorSpec
 from tazza.testing.case import Case, engines_of
 from tazza.testing.gradient import check_gradient
 from tazza.testing.law import law
@@ -135,7 +135,7 @@ def _every_second(array: Array) -> Tensor | Array:
     if array.ndim == 0 or array.size == 0 or array.dtype == object:
         return array
     wide = np.repeat(array, 2, axis=-1)
-    wide[..., 1::2] = np.nan if array.dtype.kind == "f" else ~array
+    wide[..., 1::2] = np.nan if DataType.of(array).is_float else ~array
     steps = [step // array.itemsize * 2 for step in np.ascontiguousarray(array).strides]
     return Tensor.from_numpy(wide).view(array.shape, strides=steps)
 

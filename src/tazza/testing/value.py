@@ -14,7 +14,7 @@ from tazza.tensor import DataType, Int8Tensor, Tensor, TensorSpec
 Array: TypeAlias = NDArray[Any]
 Value: TypeAlias = Array | Int8Tensor
 
-TOLERANCE = {"float16": (2e-3, 1e-3), "float32": (1e-5, 1e-6), "float64": (1e-12, 1e-12)}
+TOLERANCE = {"bfloat16": (1.6e-2, 8e-3), "float16": (2e-3, 1e-3), "float32": (1e-5, 1e-6), "float64": (1e-12, 1e-12)}
 """dtype -> (relative, absolute) for short sums; a case with longer reductions multiplies both by its `slack`."""
 
 STEPS = 1
@@ -89,8 +89,13 @@ def assert_close(got: Any, wanted: Any, slack: float = 1.0) -> None:
         return
     wanted = np.asarray(wanted)
     hold(got.shape == wanted.shape, f"the shape is {got.shape}, not {wanted.shape}")
-    if got.dtype.kind == "f":
+    if DataType.of(got).is_float:
         relative, absolute = TOLERANCE[got.dtype.name]
-        np.testing.assert_allclose(got, wanted, rtol=relative * slack, atol=absolute * slack)
+        np.testing.assert_allclose(_plain(got), _plain(wanted), rtol=relative * slack, atol=absolute * slack)
     else:
         np.testing.assert_array_equal(got, wanted)
+
+
+def _plain(array: Array) -> Array:
+    """Return numbers of a type that NumPy compares: bfloat16 is none."""
+    return array.astype(np.float32) if DataType.of(array) is DataType.BFLOAT16 else array

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,6 +34,7 @@ def unpacked(found: PackedRows) -> list[list[int]]:
     st.sampled_from([(1, 3), (5, 64), (9, 72), (17, 130)]),
     st.sampled_from([2, 4, 8]),
 )
+@pytest.mark.slow
 def test_rows_of_a_qtensor(precision: int, signed: bool, transposed: bool, dims: tuple[int, int], lanes: int) -> None:
     top = (1 << precision) - 1
     x = np.random.default_rng(precision).integers(-top if signed else 0, top + 1, dims)

@@ -100,6 +100,7 @@ def test_arithmetic_is_numpys(case: tuple[COO, Array], cls: type[COO] | type[CSR
     assert_holds(matrix - 2 * matrix, -dense)
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(listed())
 def test_sums_are_numpys(case: tuple[COO, Array]) -> None:

@@ -55,6 +55,7 @@ def products(draw: st.DrawFn) -> tuple[Array, int, DataType, np.random.Generator
     return random_matrix(rng, shape, dtype, draw(st.sampled_from([0.0, 0.1, 0.5, 1.0]))), vectors, dtype, rng
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(products(), st.booleans(), st.booleans())
 def test_products_are_numpys(
@@ -121,6 +122,7 @@ def _engine(name: str) -> Callable[[SparseTask], None]:
     return lambda task: SPARSE_ENGINES.choose(task, name).run(task.D, task.Y)
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_the_number_of_threads() -> None:
     engine = _engine("native")
     results: list[list[Array]] = []
@@ -172,6 +174,7 @@ def test_out_may_overlap_and_must_fit() -> None:
         sparse_matmul(S, x, out=Tensor((2, 3)))
 
 
+@pytest.mark.slow
 def test_operators_and_types_promote() -> None:
     S = CSR.from_dense(np.array([[0, 2, 1], [3, 0, 0]], np.float32))
     assert (S @ np.ones(3)).dtype is DataType.DOUBLE

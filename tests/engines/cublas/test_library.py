@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tazza.device import current_context, stream_pool, streaming
-from tazza.device.cuda import queue_of
+from tazza.device.cuda import queue_of, vendor
 from tazza.device.cuda.vendor import Facts, VendorLibrary
 from tazza.engines.cublas._declarations import FUNCTIONS
 from tazza.engines.cublas.library import CUBLAS
@@ -37,3 +37,21 @@ def test_a_library_that_is_not_there_says_how_one_gets_it() -> None:
     assert raised.value.hint == "pip install nothing"
     lacking = VendorLibrary(Facts("libc", ("libc.so.6",), FUNCTIONS, "", frozenset(), "a newer one", NO_HANDLE))
     assert "has no cublasCreate_v2" in str(lacking.unavailable())
+
+
+def test_what_is_not_there_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every operator asks, and to look takes milliseconds."""
+    looked: list[object] = []
+
+    def found(files: object) -> list[str]:
+        looked.append(files)
+        return []
+
+    monkeypatch.setattr(vendor, "_in_wheels", found)
+    facts = Facts("libnone", ("libnone.so.1",), FUNCTIONS, "", frozenset(), "a wheel", NO_HANDLE)
+    library = VendorLibrary(facts)
+    reasons = {library.unavailable() for _ in range(3)}
+    assert len(reasons) == len(looked) == 1
+    library.use(None)  # now it may be there
+    assert library.unavailable() in reasons
+    assert len(looked) == 2

@@ -34,6 +34,7 @@ def test_rows_are_updated_as_often_as_their_index_stands_there(type: str) -> Non
         assert not np.array_equal(expected, before), "something changed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [5, 40, 3000])
 @pytest.mark.parametrize("bits", [32, 64])
 def test_many_indices_find_each_other_by_hashing(count: int, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,3 +76,18 @@ def test_an_index_of_no_row_is_told(wrong: int, few: int, monkeypatch: pytest.Mo
     stream = current_context(DEVICE).stream
     assert stream is not None
     stream.recover()
+
+
+@pytest.mark.parametrize("equal", [1, 31, 33, 1100, 2500])
+def test_equal_indices_are_sorted_not_compared(equal: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums in the order of the CPU, to the last bit, of lists as long as one likes, beside short ones."""
+    monkeypatch.setattr(occurrence, "FEW", 4)
+    random = np.random.default_rng(equal)
+    indices = random.permutation(np.r_[np.full(equal, 3), np.repeat([0, 5], 40), [1, 1, 2, 9, 4]]).astype(np.int32)
+    rows, w = random.standard_normal((10, 2), np.float32), np.ones(1, np.float32)
+    given = (rows, w, indices, random.standard_normal((indices.size, 2), np.float32), w)
+    wanted = run_op("ScatterWeightedSum", *(one.copy() for one in given), engine="reference")
+    for order in (nullcontext(), backwards()):
+        with order:
+            found = run_op("ScatterWeightedSum", *map(there, given), device=device_option(DEVICE))
+        np.testing.assert_array_equal(found, wanted)

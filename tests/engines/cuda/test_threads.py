@@ -89,3 +89,21 @@ def test_names_tell_kernels_apart() -> None:
     made = [each_launch("a test of names", 1, words, write) for words in ({"a": 1}, {"a": 2}, {"b": 1})]
     names = [launch.code.name for launch in made]
     assert names[0] == names[1] != names[2]
+
+
+def test_least_most_select_and_totals() -> None:
+    n = 7
+    X, Y = there(np.arange(n, dtype=np.float32)), there(np.zeros(n, np.float32))
+    P = there(np.zeros(3 * n, np.int64))
+
+    def write(t: Threads, i: str) -> None:
+        found = t.least(i, 4), t.most(i, 2), t.select(t.compare("eq", i, 5), "-1", i)
+        for k, one in enumerate(found):
+            t.put("P", t.add(t.mul(i, 3), k), one)
+        t.store("Y", i, t.total("0", i, lambda j: t.load("X", j), t.single.constant(0.5)))
+
+    run(each_launch("a test of totals", n, {"X": Slot("X"), "Y": Slot("Y"), "P": Slot("P")}, write), X=X, Y=Y, P=P)
+    numbers = range(n)
+    expected = [[min(i, 4), max(i, 2), -1 if i == 5 else i] for i in numbers]
+    np.testing.assert_array_equal(np.reshape(P.plain(), (n, 3)), expected)
+    np.testing.assert_array_equal(Y.plain(), [0.5 + sum(range(i)) for i in numbers])

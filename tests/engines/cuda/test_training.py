@@ -77,6 +77,7 @@ def trained(place: Place, type: str) -> tuple[list[Any], list[Any]]:
     return losses, found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("type", TYPES)
 def test_training_gives_the_numbers_of_the_cpu(type: str) -> None:
     losses, found = trained(DEVICE, type)

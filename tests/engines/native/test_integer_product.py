@@ -16,6 +16,7 @@ REASON = unavailable()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("m", "n"), [(40, 1), (1, 40), (33, lanes() - 1), (2, 3)])
 def test_few_columns_change_sides(m: int, n: int) -> None:
     generator = np.random.default_rng(m)

@@ -124,6 +124,7 @@ def test_targets_may_lie_as_they_like() -> None:
     assert not wide.array[:, ::2].any()
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(["sum", "mean", "max", "min", "prod", "any", "all"]),
     st.sampled_from([(300,), (40, 33), (6, 5, 40), (3, 70, 2), (2, 0, 3)]),
@@ -154,6 +155,7 @@ def test_large_reductions_are_cut_into_chunks_and_joined() -> None:
     assert np.isnan(lazy(x).max().evaluate().array)
 
 
+@pytest.mark.slow
 def test_the_number_of_threads_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(4).standard_normal((37, 5001)).astype(np.float32)
     expressions = [apply("exp", lazy(x)), lazy(x).sum(), lazy(x).sum(0), lazy(x.T).sum(0), (lazy(x) * x).mean(1)]

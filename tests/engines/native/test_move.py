@@ -54,6 +54,7 @@ def last(extents: tuple[int, ...], lie: Lie) -> int:
     return lie.start + sum((extent - 1) * step for extent, step in zip(extents, lie.steps, strict=True))
 
 
+@pytest.mark.slow
 @given(st.data(), st.lists(st.integers(1, 20), max_size=3), st.sampled_from(["u1", "f4"]))
 @settings(max_examples=25, deadline=None)
 def test_a_box_is_moved_as_it_lies(data: st.DataObject, dims: list[int], kind: str) -> None:

@@ -63,6 +63,7 @@ def test_mixed_layouts() -> None:
     np.testing.assert_array_equal(compute("x0 - x1", channels_last_tensor(x), s).array, x - s)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.integers(1, 4), min_size=0, max_size=4),
     st.lists(st.lists(st.booleans(), min_size=4, max_size=4), min_size=1, max_size=3),

@@ -121,6 +121,7 @@ def all_threads(most: int, *of: float) -> int:
     return most
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reduction, "CHUNK", 100)
     monkeypatch.setattr(reduction, "threads_for", all_threads)

@@ -122,6 +122,7 @@ def test_pairs_lie_in_turn(type: str, shape: tuple[int, int]) -> None:
     agree(type, [numbers(*shape), np.abs(numbers(*shape, 2)), numbers(*shape) * 3], 2, alpha=0.5, lambda1=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(2, 6, 5, 7), (3, 4, 1, 1), (1, 8, 33, 40)])
 def test_rows_share_what_is_said_of_some_and_programs_hand_on(shape: tuple[int, ...]) -> None:
     N, C = shape[:2]

@@ -21,7 +21,6 @@ from tazza.engines.native.sparse_product import (
     STATUS,
     TILE,
     WORDS,
-    carry_loop,
     exchanged,
     halved,
     tile_floats,
@@ -92,6 +91,7 @@ TYPES = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @TYPES
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("N", [1, 7, 150])
@@ -225,21 +225,3 @@ def test_lanes_change_places() -> None:
             if not i & step:
                 right[0, i + step], right[1, i] = X[L + i], X[i + step]
         np.testing.assert_array_equal((a, b), right)
-
-
-@pytest.mark.parametrize(("begin", "end", "step", "turns"), [(0, 7, 2, 3), (3, 3, 1, 0), (5, 4, 1, 0), (2, 8, 3, 2)])
-def test_loops_of_whole_steps(begin: int, end: int, step: int, turns: int) -> None:
-    """What is left is not begun; where it ended is returned, and what was carried."""
-    found = np.zeros(2, np.int64)
-
-    def work(lines: Lines) -> None:
-        first, last = (lines.load_word("%block", word) for word in (1, 2))
-        out = lines.load_pointer("%block", 3)
-        i, (total,) = carry_loop(
-            lines, "i64", (first, last, step), ["100"], lambda i, sums: [lines.let(f"add i64 {sums[0]}, {i}")]
-        )
-        for k, value in enumerate((i, total)):
-            lines.do(f"store i64 {value}, ptr {element(lines, out, str(k), 'i64')}")
-
-    run_kernel(f"sparse: loop {step}", work, 1, begin, end, found.ctypes.data)
-    assert found.tolist() == [begin + turns * step, 100 + sum(begin + k * step for k in range(turns))]

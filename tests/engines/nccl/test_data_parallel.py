@@ -76,6 +76,7 @@ def losses(on_gpu: bool, use_nccl: bool = False) -> tuple[set[str], list[list[fl
     return {op.type for op in model.net.Proto().op}, found
 
 
+@pytest.mark.slow
 def test_two_gpus_learn_what_the_host_learns() -> None:
     _, wanted = losses(on_gpu=False)
     by_nccl, first = losses(on_gpu=True, use_nccl=True)

@@ -12,15 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tazza.engines.onednn.descriptor import Descriptor
-from tazza.engines.onednn.epilogue import (
-    KEPT,
-    WithOperand,
-    epilogue_launch,
-    keeps_whole,
-    overwritten_operand,
-    post_ops,
-    translate_epilogue,
-)
+from tazza.engines.onednn.epilogue import KEPT, Epilogue, WithOperand, overwritten_operand, translate_epilogue
 from tazza.engines.onednn.launch import PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.library import Unimplemented, unavailable
 from tazza.engines.onednn.primitive import Accumulate, Attributes, Binary, Eltwise, describe, post_op
@@ -92,14 +84,17 @@ def numbers(*dims: int) -> Array:
     return np.random.default_rng(sum(dims)).standard_normal(dims).astype(np.float32)
 
 
+def followed(text: str, overwritten: int | None = None) -> Epilogue:
+    return Epilogue(translate_epilogue(Expression.parse(text)), overwritten, 2)
+
+
 def run(text: str, overwritten: int | None = None) -> tuple[Array, Array, list[Array]]:
     """Return what a product with the epilogue leaves, the product itself, and the operands s."""
-    steps = translate_epilogue(Expression.parse(text))
+    follow = followed(text, overwritten)
     a, b, s = numbers(ROWS, DEPTH), numbers(DEPTH, COLUMNS), [numbers(ROWS, COLUMNS), 1 + numbers(ROWS, COLUMNS) ** 2]
-    made, _ = post_ops(steps, TARGET, overwritten)
     sources = Descriptor.of(a.shape), Descriptor.of(b.shape)
-    found = describe("matmul", *sources, None, TARGET, attributes=Attributes(made))
-    launch = epilogue_launch(found, {"src": "A", "weights": "B", "dst": "Y"}, steps, overwritten)
+    found = describe("matmul", *sources, None, TARGET, attributes=Attributes(follow.post_ops(TARGET)))
+    launch = follow.launch(found, {"src": "A", "weights": "B", "dst": "Y"})
     operands = tuple(Tensor.from_numpy(one.copy()) for one in s)
     target = Tensor.from_numpy(np.full((ROWS, COLUMNS), np.nan, np.float32))
     Y = target if overwritten is None else operands[overwritten]
@@ -153,20 +148,18 @@ def test_operands_that_are_overwritten(text: str) -> None:
 
 
 def test_only_a_single_sum_needs_no_copy() -> None:
-    added, arguments = post_ops(translate_epilogue(Expression.parse("relu(y + s0) * s1")), TARGET, 0)
-    assert added == (Accumulate(), Eltwise("eltwise_relu"), Binary("binary_mul", TARGET))
-    assert arguments == {post_op(2): ("S", 1)}
-    _, twice = post_ops(translate_epilogue(Expression.parse("(y + s0) * s0")), TARGET, 0)
-    assert twice == {post_op(0): KEPT, post_op(1): KEPT}
+    once = followed("relu(y + s0) * s1", 0)
+    assert once.post_ops(TARGET) == (Accumulate(), Eltwise("eltwise_relu"), Binary("binary_mul", TARGET))
+    assert once.arguments == {post_op(2): ("S", 1)}
+    assert followed("(y + s0) * s0", 0).arguments == {post_op(0): KEPT, post_op(1): KEPT}
 
 
 def test_a_copy_is_a_step_of_its_own() -> None:
     for text, overwritten, kind in (("y * s0", 0, SequenceLaunch), ("y * s0", None, PrimitiveLaunch)):
-        steps = translate_epilogue(Expression.parse(text))
-        made, _ = post_ops(steps, TARGET, overwritten)
+        follow = followed(text, overwritten)
         sources = Descriptor.of((ROWS, DEPTH)), Descriptor.of((DEPTH, COLUMNS))
-        found = describe("matmul", *sources, None, TARGET, attributes=Attributes(made))
-        launch = epilogue_launch(found, {"src": "A", "weights": "B", "dst": "Y"}, steps, overwritten)
+        found = describe("matmul", *sources, None, TARGET, attributes=Attributes(follow.post_ops(TARGET)))
+        launch = follow.launch(found, {"src": "A", "weights": "B", "dst": "Y"})
         assert isinstance(launch, kind)
 
 
@@ -193,10 +186,10 @@ def test_which_operand_is_overwritten() -> None:
     ],
 )
 def test_bounds_that_are_no_narrow_numbers(text: str, whole: bool) -> None:
-    steps = translate_epilogue(Expression.parse(text))
-    assert keeps_whole(steps, DataType.BFLOAT16) is whole
-    assert not keeps_whole(steps, DataType.FLOAT)
+    assert followed(text).keeps_whole(DataType.BFLOAT16) is whole
+    assert not followed(text).keeps_whole(DataType.FLOAT)
 
 
 def test_an_operand_at_the_end_has_no_bounds() -> None:
-    assert not keeps_whole((Eltwise("eltwise_clip", -0.3, 0.1), WithOperand("binary_add", 0)), DataType.BFLOAT16)
+    steps = (Eltwise("eltwise_clip", -0.3, 0.1), WithOperand("binary_add", 0))
+    assert not Epilogue(steps).keeps_whole(DataType.BFLOAT16)

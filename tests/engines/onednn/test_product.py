@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tazza.array.product import Beta, Form, ProductForm
-from tazza.engines.onednn import product
+from tazza.engines.onednn import launch, product
 from tazza.engines.onednn.library import unavailable
 from tazza.engines.onednn.product import KERNEL_BYTES, LEAST_FLOPS, matmul
 from tazza.errors import UnavailableError
@@ -93,7 +93,7 @@ def test_many_threads_are_in_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None
         meeting.wait()
         yield
 
-    monkeypatch.setattr(product, "with_openmp_threads", together)
+    monkeypatch.setattr(launch, "with_openmp_threads", together)
     workers = [
         threading.Thread(target=offer.run, args=(one, b, found, 1.0, 0.0))
         for one, found in zip(a, results, strict=True)

@@ -25,6 +25,7 @@ def compared(small: Quantized) -> Comparison:
     return compare(small, [{"data": part} for part in np.array_split(data(11, seed=8), 3)])
 
 
+@pytest.mark.slow
 def test_rows_are_sums_over_all_batches(small: Quantized, compared: Comparison) -> None:
     x, spaces = data(11, seed=8), (Workspace(), Workspace())
     for name, value in small.parameters.items():
@@ -59,6 +60,7 @@ def test_every_layer_has_a_row_in_the_order_of_the_net(small: Quantized, compare
     assert [row.added for row in compared.worst()] == sorted((row.added for row in compared.rows), reverse=True)
 
 
+@pytest.mark.slow
 def test_a_net_that_stays_float32_loses_nothing() -> None:
     seen = watch_nets(*mixed(), [{"data": data()}])
     names = [name for op in seen.net.op for name in op.output]

@@ -11,6 +11,7 @@ from tests.interop.int8.mixed import data, mixed
 BATCHES = array_batches({"data": data()})
 
 
+@pytest.mark.slow
 def test_the_worst_are_kept_until_it_is_enough() -> None:
     seen = watch_nets(*mixed(), BATCHES)
     first = mend(seen, BATCHES, least=10.0)
@@ -24,6 +25,7 @@ def test_the_worst_are_kept_until_it_is_enough() -> None:
     assert set(found.kept) <= set(found.quantized.kept)
 
 
+@pytest.mark.slow
 def test_any_measure() -> None:
     """Here: how many operators are left in float32."""
 
@@ -35,6 +37,7 @@ def test_any_measure() -> None:
     assert found.measured >= 2
 
 
+@pytest.mark.slow
 def test_what_cannot_be_had_is_refused() -> None:
     with pytest.raises(NumericError, match="with every layer in float32, and 1000 is wanted"):
         mend(watch_nets(*mixed(), BATCHES), BATCHES, least=1000.0)

@@ -43,6 +43,31 @@ def pooled(kernel: list[int], stride: list[int], pads: list[int]) -> Any:
     return function
 
 
+def given_back(kernel: list[int], stride: list[int], pads: list[int]) -> Any:
+    """Return what each window gives to the place that its index names, if that lies in the window."""
+
+    def function(X: Array, dY: Array, index: Array) -> Array:
+        (H, W), dX, places = X.shape[2:], np.zeros(X.shape), index.reshape(dY.shape)
+        for n, c, i, j in np.ndindex(*dY.shape):
+            y, x = divmod(int(places[n, c, i, j]), W)
+            down, right = y - i * stride[0] + pads[0], x - j * stride[1] + pads[1]
+            if 0 <= y < H and 0 <= down < kernel[0] and 0 <= right < kernel[1]:
+                dX[n, c, y, x] += dY[n, c, i, j]
+        return dX
+
+    return function
+
+
+def backward(X: tuple[int, ...], kernel: list[int], stride: list[int], pads: list[int], seed: int = 5) -> Case:
+    """Return a case of the gradient whose indices are those of X, but for some that are drawn from everywhere."""
+    x, draw = values(*X), np.random.default_rng(seed)
+    Y, index = pooled(kernel, stride, pads)(x)
+    index = np.where(draw.random(index.size) < 0.2, draw.integers(-2, X[2] * X[3] + 2, index.size), index)
+    args = {"kernels": kernel, "strides": stride, "pads": pads}
+    inputs = [x, values(*Y.shape), index.astype("i")]
+    return Case(f"{TYPE}Gradient", inputs, given_back(kernel, stride, pads), args, id=f"{X} {kernel} {stride} {pads}")
+
+
 X = values(2, 3, 7, 5)
 SIDES: dict[str, Any] = {"kernels": [3, 2], "strides": [2, 3], "pads": [1, 0, 2, 1]}
 CASES = [
@@ -58,6 +83,12 @@ CASES = [
         {"kernels": [1, 2]},
         id="outside of its window",
     ),
+    backward((2, 3, 7, 5), [3, 2], [2, 1], [1, 0, 2, 1]),  # windows that overlap, and below those that do not
+    backward((2, 1, 6, 38), [2, 2], [2, 2], [0] * 4),
+    backward((1, 2, 5, 67), [2, 3], [3, 3], [1, 2, 0, 1]),
+    backward((1, 2, 9, 71), [3, 2], [4, 4], [0, 1, 2, 0]),
+    backward((3, 1, 4, 19), [1, 1], [2, 1], [0] * 4),
+    backward((1, 1, 6, 41), [2, 5], [2, 6], [1, 3, 1, 4]),
 ]
 
 

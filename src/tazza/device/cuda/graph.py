@@ -5,6 +5,10 @@ alone, so nobody else can queue on it, wait for it or ask it: each of that would
 thread: what others do with the device meanwhile is theirs. What the capturing thread must not do then (take or give
 back memory, ask, wait) is refused by the driver, and the capture fails as a whole.
 
+What is garbage may be a handle of a library, whose end gives memory back, and the collector may end it in any thread
+at any moment: so it rests while somebody captures, for some milliseconds, the time that the calls take which are
+captured. What nobody refers to ends at once all the while, and memory of devices is given back later anyway.
+
 A kernel that leaves word of what it found wrong leaves it as it does elsewhere; who looks is asked behind each launch.
 
 State: a recorder is used by one thread at a time, and a graph is launched by whoever owns it; nothing else changes.
@@ -16,6 +20,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import threading
 import weakref
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -28,6 +33,7 @@ from tazza.device.cuda.stream import CUDAStream
 from tazza.device.event import Event
 from tazza.device.recorder import Recorder, Recording
 from tazza.errors import KernelError, TazzaError
+from tazza.runtime.fork import freed_in_child
 from tazza.runtime.log import logger
 from tazza.tensor import Allocation
 
@@ -39,13 +45,17 @@ _OWN = -1
 class RecordingStream(CUDAStream):
     """A stream that is captured, and never runs.
 
-    `looks` are what is asked behind each launch, `kept` what has to live as long as what was captured.
+    `looks` are what is asked behind each launch, `kept` what has to live as long as what was captured. `capturing` is
+    set as long as the driver captures; numbers that are set at another time go where the work will run.
     """
+
+    captures = True
 
     def __init__(self, launching: CUDAStream) -> None:
         """Make the driver's stream, which no pool knows; what is captured will be launched on `launching`."""
         super().__init__(launching.place, _OWN)
         self._launching = launching
+        self.capturing = False
         self.looks: list[Look] = []
         self.kept: list[object] = []
 
@@ -58,8 +68,10 @@ class RecordingStream(CUDAStream):
         self.looks.append(look)
 
     def set_word(self, address: int, word: int) -> None:
-        """Refuse: the number is that of this run."""
-        self._refuse("a number of the host")
+        """Refuse while it is captured, since the number is that of this run."""
+        if self.capturing:
+            self._refuse("a number of the host")
+        self._launching.set_word(address, word)
 
     def mark(self) -> CUDAEvent:
         """Refuse: it never ends."""
@@ -132,6 +144,37 @@ def _end(device: CUDADevice, handle: int) -> None:
         logger.debug("a graph of CUDA device %d cannot be ended: %s", device.index, error)
 
 
+class Uncollected:
+    """A block within which no garbage is collected, in any thread; several threads may be in one at a time.
+
+    State, under the lock: how many are in one, and whether garbage was collected before the first of them.
+    """
+
+    def __init__(self) -> None:
+        """Have nobody in it."""
+        self._lock = freed_in_child(threading.Lock())
+        self._inside = 0
+        self._collects = False
+
+    def __enter__(self) -> None:
+        """Switch collection off."""
+        with self._lock:
+            if self._inside == 0:
+                self._collects = gc.isenabled()
+                gc.disable()
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        """Switch it on again where it was, behind the last one."""
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0 and self._collects:
+                gc.enable()
+
+
+UNCOLLECTED = Uncollected()
+
+
 class CUDARecorder(Recorder):
     """Captures graphs for the stream of a context."""
 
@@ -145,11 +188,9 @@ class CUDARecorder(Recorder):
         """See `Recorder`."""
         stream, device = self.own.recorded, self._queue.device
         stream.looks, stream.kept = [], []
-        collects = gc.isenabled()
-        gc.disable()  # what is collected may ask the driver, which ends a capture
         device.enter()
         try:
-            with self._captured() as graph:
+            with UNCOLLECTED, self._captured() as graph:
                 work()
             try:
                 return CUDAGraph(self._queue, graph[0], stream.looks, (work, self.own, stream.kept))
@@ -157,8 +198,6 @@ class CUDARecorder(Recorder):
                 device.call("cuGraphDestroy", graph[0])
         finally:
             device.leave()
-            if collects:
-                gc.enable()
 
     @contextmanager
     def _captured(self) -> Generator[list[Any]]:
@@ -167,6 +206,7 @@ class CUDARecorder(Recorder):
         found: list[Any] = []
         device.call("cuStreamBeginCapture_v2", stream, _THREAD_LOCAL)
         graph = ctypes.c_void_p()
+        self.own.recorded.capturing = True
         try:
             yield found
         except BaseException:
@@ -174,5 +214,7 @@ class CUDARecorder(Recorder):
             if graph.value is not None:
                 device.ask("cuGraphDestroy", graph)
             raise
+        finally:
+            self.own.recorded.capturing = False
         device.call("cuStreamEndCapture", stream, ctypes.byref(graph))
         found.append(graph)

@@ -37,7 +37,9 @@ _PORTABLE = 1  # CU_MEMHOSTALLOC_PORTABLE: all contexts may use it
 
 
 class CUDAStream(Stream):
-    """A stream of a CUDA device."""
+    """A stream of a CUDA device; `captures` where what is queued is recorded, and runs elsewhere."""
+
+    captures = False
 
     def __init__(self, place: Place, number: int, priority: str = "normal") -> None:
         """Make the driver's stream.

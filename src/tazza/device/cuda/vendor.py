@@ -56,6 +56,7 @@ class Facts:
         handle: the functions that make a handle, let it queue on a stream, and end it.
         workspace: the function that gives a handle memory to work in, and how many bytes all handles of a stream share.
             What is recorded must not take any by itself, and takes other algorithms with another workspace.
+        mode: the function that says how a handle computes, and the number of that.
     """
 
     name: str
@@ -66,16 +67,22 @@ class Facts:
     remedy: str
     handle: tuple[str, str, str]
     workspace: tuple[str, int] | None = None
+    mode: tuple[str, int] | None = None
 
 
 class VendorLibrary:
-    """One library; thread-safe."""
+    """One library; thread-safe.
+
+    State, under the lock: what was loaded, or why it could not be, which is not tried again: to look for it takes
+    milliseconds, and every operator asks.
+    """
 
     def __init__(self, facts: Facts) -> None:
         """Load nothing yet."""
         self.facts = facts
         self._lock = freed_in_child(threading.Lock())
         self._found: Any = None
+        self._failed = ""
 
     def functions(self) -> Any:
         """Return the loaded library.
@@ -87,13 +94,21 @@ class VendorLibrary:
         if found is None:
             with self._lock:
                 if self._found is None:
-                    self._found = self._declared(self._load())
+                    self._found = self._loaded()
                 found = self._found
         return found
 
+    def _loaded(self) -> Any:
+        if not self._failed:
+            try:
+                return self._declared(self._load())
+            except UnavailableError as error:
+                self._failed = error.message
+        raise UnavailableError(self._failed, hint=self.facts.remedy)
+
     def use(self, library: Any) -> None:
         """Let `library`, which answers like it, be the one that was loaded; None: load it at the next use."""
-        self._found = library
+        self._found, self._failed = library, ""
 
     def unavailable(self) -> str | None:
         """Return why it cannot be used, or None."""
@@ -164,6 +179,9 @@ class VendorLibrary:
         self.call(queue.device, make, ctypes.byref(handle))
         assert handle.value is not None, "the library made it"
         self.call(queue.device, let_queue, handle, queue.handle)
+        if self.facts.mode is not None:
+            choose, mode = self.facts.mode
+            self.call(queue.device, choose, handle, mode)
         if self.facts.workspace is not None:
             give, nbytes = self.facts.workspace
             self.call(queue.device, give, handle, queue.workspace(self.facts.name, nbytes).address, nbytes)

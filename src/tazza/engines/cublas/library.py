@@ -1,6 +1,7 @@
 """cuBLAS: the library, and its handle for a context.
 
-A handle is made at the first use in a context, queues on the stream of that context, and ends with it.
+A handle is made at the first use in a context, queues on the stream of that context, and ends with it. It
+adds parts of sums up in float32, where factors have 16 bits: by itself it may round them first.
 
 Source: cuBLAS library documentation; declarations are those of its header.
 """
@@ -23,6 +24,7 @@ CUBLAS = VendorLibrary(
         "pip install nvidia-cublas",
         ("cublasCreate_v2", "cublasSetStream_v2", "cublasDestroy_v2"),
         ("cublasSetWorkspace_v2", WORKSPACE_BYTES),
+        ("cublasSetMathMode", NUMBERS["CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION"]),
     )
 )
 

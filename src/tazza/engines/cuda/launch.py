@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import field
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -11,12 +13,13 @@ import numpy.typing as npt
 from tazza.codegen.block import Slot, Word, block_of
 from tazza.codegen.nvptx import Code, GridKernel, code_of
 from tazza.data_class import dataclass
-from tazza.device.cuda import queue_of
+from tazza.device.cuda import CUDAStream, queue_of
 from tazza.device.cuda.module import Arguments, launch, loaded
 from tazza.engines.cuda import SOURCES
 from tazza.errors import NumericError, TazzaError
 from tazza.operator import Call, Operands
-from tazza.tensor import PinnedPlace, Tensor, allocator_of
+from tazza.operator.split_call import SplitCall
+from tazza.tensor import DataType, PinnedPlace, Tensor, allocator_of
 
 THREADS = 256
 """Threads of a block, where nothing speaks for another number."""
@@ -45,6 +48,13 @@ class Held:
     read: Slot
 
 
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """A word that is the address of such a number on the device, to which the host brings it before a graph."""
+
+    read: Slot
+
+
 def fetched(operands: Operands, letter: str) -> npt.NDArray[Any]:
     """Return a copy of a blob on the host, and wait for it: where the data say how much there is."""
     tensor = operands[letter]
@@ -65,27 +75,37 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class GridLaunch:
-    """A kernel, the words of its block, and how many blocks of how many threads run it; of no blocks nothing runs."""
+    """A kernel, the words of its block, and how many blocks of how many threads run it; of no blocks nothing runs.
+
+    `recorded` makes the launch that is recorded in its place: a graph keeps words, and so numbers of the host, as they
+    are; addresses do as well.
+    """
 
     code: Code
-    words: Sequence[Word | Held]
+    words: Sequence[Word | Held | Brought]
     blocks: int
     threads: int = THREADS
     scratch_bytes: int = 0
     status: Status | None = None
+    recorded: Callable[[], GridLaunch] | None = None
 
     @property
     def capturable(self) -> bool:
-        """Whether no word is read anew at each launch."""
-        return not any(isinstance(word, Held) for word in self.words)
+        """Whether no word is read anew at each launch, or another launch does without."""
+        return self.recorded is not None or not any(isinstance(word, Held) for word in self.words)
 
     def bind(self, operands: Operands) -> Call:
         """Return what queues the kernel on the stream of the context."""
         queue = queue_of(operands.context)
         if self.blocks == 0:
             return _nothing
+        if queue.captures and self.recorded is not None:
+            return self.recorded().bind(operands)
         kept: list[Any] = [operands.scratch]
-        block = block_of([0 if isinstance(word, Held) else word for word in self.words], operands, kept)
+        block = block_of([0 if isinstance(word, Held | Brought) else word for word in self.words], operands, kept)
+        brought = {k: _Number.of(word, operands) for k, word in enumerate(self.words) if isinstance(word, Brought)}
+        for k, number in brought.items():
+            block[k] = number.address
         look = None if self.status is None else _status(block, self.status, kept)
         read = [_reader(block, k, word, operands) for k, word in enumerate(self.words) if isinstance(word, Held)]
         arguments = Arguments(block)
@@ -99,7 +119,32 @@ class GridLaunch:
             if look is not None:
                 queue.report(look)
 
-        return call
+        return reduce(lambda queued, number: SplitCall(number, queued), brought.values(), call)
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """Brings a number of the host to the device; equal ones bring the same one to the same place."""
+
+    address: int
+    source: Tensor = field(compare=False)
+    queue: CUDAStream = field(compare=False)
+
+    @classmethod
+    def of(cls, word: Brought, operands: Operands) -> _Number:
+        """Return what brings the number of a blob; a context has one place for each of them."""
+        source, context = word.read.of(operands), operands.context
+        places = context.resource("numbers of the host", dict[int, "tuple[Tensor, Tensor]"])
+        if id(source) not in places:
+            places[id(source)] = source, Tensor((1,), DataType.INT64, context.place)
+        return cls(places[id(source)][1].address, source, queue_of(context))
+
+    def __call__(self) -> None:
+        """Let the work that follows read the number as it is now: it goes with the calls that set it."""
+        found = np.zeros(1, np.int64)
+        found.view(np.uint8)[: self.source.dtype.itemsize] = self.source.numpy().reshape(1).view(np.uint8)
+        for half, value in enumerate(found.view(np.uint32)):
+            self.queue.set_word(self.address + 4 * half, int(value))
 
 
 def _reader(block: npt.NDArray[np.int64], k: int, word: Held, operands: Operands) -> Callable[[], None]:

@@ -3,12 +3,13 @@
 Rows are written by the thread of the first occurrence of their index, for all occurrences in turn: no row is written by
 two threads, and numbers are those of the CPU. Few indices are compared with each other, all with all. Of many each
 finds the slot of its value in a table by hashing, and then sees those only that have the same slot: where they stand
-in the list of that slot hangs on who came first, what is found there does not.
+in the list of that slot hangs on who came first, what is found there does not. Long lists are sorted before: 32 runs
+become one in each pass, where each index finds its place by halving; so n equal indices cost n log n.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tazza.codegen.block import Scratch, Slot, Word
 from tazza.codegen.rows import when
@@ -21,6 +22,8 @@ FEW = 1024
 """So many indices are compared with each other in one kernel, which takes less time than several."""
 FREE = -1
 """What stands in a slot of the table that nobody took."""
+SHORT = 32
+"""So long lists are looked through by each of their indices, and so many runs are merged in a pass."""
 SPREAD = 0x9E3779B97F4A7C15 - (1 << 64)
 """2^64 by the golden ratio, which spreads indices over the table.
 
@@ -56,7 +59,7 @@ class Occurrences:
     def scratch_bytes(self) -> int:
         """What is before all arrays included."""
         slots = 3 << self.slot_bits if self.slot_bits else 0
-        return self.behind + 8 * (2 * self.count + (2 * self.count + 1 + slots if slots else 0))
+        return self.behind + 8 * (2 * self.count + (3 * self.count + 1 + slots if slots else 0))
 
     def launch(self) -> Launch:
         """Return the launches that find them."""
@@ -64,7 +67,7 @@ class Occurrences:
         if not self.slot_bits:
             return self._each("", self.count, words, _compare(self.bits), self.complaint)
         at = self.behind + 16 * self.count
-        for name, count in (("slot", self.count), ("list", self.count), ("listed", 1)):
+        for name, count in (("slot", self.count), ("list", self.count), ("merged", self.count), ("listed", 1)):
             words[name], at = Scratch(at), at + 8 * count
         for name in ("value", "many", "start"):
             words[name], at = Scratch(at), at + (8 << self.slot_bits)
@@ -75,9 +78,18 @@ class Occurrences:
                 self._each("placed", self.count, words, _take_slot(self.bits), self.complaint),
                 self._each("begun", 1 << self.slot_bits, words, _begin),
                 self._each("listed", self.count, words, _list),
+                *self._sorting(words),
                 self._each("ordered", self.count, words, _order),
             )
         )
+
+    def _sorting(self, words: Mapping[str, Word]) -> Iterator[Launch]:
+        """Yield the passes that sort long lists: an even number of them, so that all end where they began."""
+        width, lists = 1, ("list", "merged")
+        while width < self.count or lists[0] != "list":
+            swapped = {**words, "list": words[lists[0]], "merged": words[lists[1]]}
+            yield self._each(f"merged {width}", self.count, swapped, _merge(width))
+            width, lists = width * SHORT, lists[::-1]
 
     def _each(self, name: str, count: int, words: Mapping[str, Word], write: Write, complaint: str = "") -> Launch:
         told, scratch = f"occurrences {name} {self.bits}", self.scratch_bytes
@@ -140,6 +152,8 @@ def _take_slot(bits: int) -> Write:
         good = t.below(own, t.word("table"))
         t.report(t.lines.let(f"xor i1 {good}, true"))
         t.put("slot", k, "-1")
+        t.put("next", k, t.word("indices_count"))  # until it is found elsewhere
+        t.put("first", k, "0")
         slots = t.two("shl", "1", t.two("sub", "64", t.word("shift")))
 
         def look(p: str) -> str:
@@ -181,23 +195,86 @@ def _list(t: Threads, k: str) -> None:
     when(t.lines, t.compare("sge", p, 0), put)
 
 
-def _order(t: Threads, k: str) -> None:
-    """Of index k: `next` and `first` from the list of its slot."""
-    p, count, lines = t.index("slot", k), t.word("indices_count"), t.lines
-    t.put("next", k, count)
-    t.put("first", k, "0")
+def _merge(width: int) -> Write:
+    """Of place i of a long list, in runs of `width`: its index goes to its place in `merged`, in the run of 32 runs.
 
-    def look() -> None:
-        begin = t.index("start", p)
+    That is as far behind as there are smaller ones in these; all differ. Short lists are copied.
+    """
 
-        def one(i: str, found: Sequence[str]) -> list[str]:
-            j = t.index("list", i)
-            later = lines.let(f"and i1 {t.compare('sgt', j, k)}, {t.compare('slt', j, found[0])}")
-            earlier = lines.let(f"zext i1 {t.compare('slt', j, k)} to i64")
-            return [lines.let(f"select i1 {later}, i64 {j}, i64 {found[0]}"), t.two("or", found[1], earlier)]
+    def write(t: Threads, i: str) -> None:
+        when(t.lines, t.compare("slt", i, t.index("listed", "0")), lambda: listed(t, i))
 
-        again, before = t.carry(begin, t.add(begin, t.index("many", p)), [count, "0"], one)
-        t.put("next", k, again)
-        t.put("first", k, t.two("xor", before, 1))
+    def listed(t: Threads, i: str) -> None:
+        k = t.index("list", i)
+        p = t.index("slot", k)
+        begin, many = t.index("start", p), t.index("many", p)
+        group = t.two("and", t.two("sub", i, begin), -width * SHORT)
+        left = t.two("sub", many, group)
+        runs = least(t, t.two("udiv", t.add(left, width - 1), width), SHORT)
+        first = t.add(begin, group)
 
-    when(lines, t.compare("sge", p, 0), look)
+        def smaller(r: str, found: Sequence[str]) -> list[str]:
+            skipped = t.mul(r, width)
+            length = least(t, t.two("sub", left, skipped), width)
+            return [t.add(found[0], smaller_in(t, (t.add(first, skipped), length), k))]
+
+        def move() -> None:
+            (rank,) = t.carry("0", runs, ["0"], smaller)
+            t.put("merged", t.add(first, rank), k)
+
+        when(t.lines, t.compare("sgt", many, SHORT), move, lambda: t.put("merged", i, k))
+
+    def smaller_in(t: Threads, run: tuple[str, str], k: str) -> str:
+        """Return how many of a sorted run, from where it begins and of its length, are smaller than k."""
+        found, step = "0", width
+        while step:
+            further = t.add(found, step)
+            at = t.two("sub", t.add(run[0], least(t, further, run[1])), 1)
+            inside = t.compare("sle", further, run[1])
+            smaller = t.lines.let(f"and i1 {inside}, {t.compare('slt', t.index('list', at), k)}")
+            found, step = t.lines.let(f"select i1 {smaller}, i64 {further}, i64 {found}"), step // 2
+        return found
+
+    return write
+
+
+def least(t: Threads, a: str, b: str | int) -> str:
+    """Return the smaller one."""
+    return t.lines.let(f"select i1 {t.compare('slt', a, b)}, i64 {a}, i64 {b}")
+
+
+def _order(t: Threads, i: str) -> None:
+    """Of the index at place i of the lists: `next` and `first`; it has neighbours in a long list, which is sorted."""
+
+    def listed() -> None:
+        k = t.index("list", i)
+        p = t.index("slot", k)
+        begin, many = t.index("start", p), t.index("many", p)
+        long = t.compare("sgt", many, SHORT)
+        when(t.lines, long, lambda: _beside(t, (begin, many), i, k), lambda: _among(t, (begin, many), k))
+
+    when(t.lines, t.compare("slt", i, t.index("listed", "0")), listed)
+
+
+def _beside(t: Threads, lies: tuple[str, str], i: str, k: str) -> None:
+    """Look at the neighbour of index k in a list, which begins somewhere and is so long."""
+    begin, many = lies
+    follows = t.compare("slt", t.add(i, 1), t.add(begin, many))
+    again = t.where(follows, lambda: t.index("list", t.add(i, 1)), t.word("indices_count"), "i64")
+    t.put("next", k, again)
+    t.put("first", k, t.lines.let(f"zext i1 {t.compare('eq', i, begin)} to i64"))
+
+
+def _among(t: Threads, lies: tuple[str, str], k: str) -> None:
+    """Look at all indices of a list, which begins somewhere and is so long."""
+    begin, many = lies
+
+    def one(i: str, found: Sequence[str]) -> list[str]:
+        j = t.index("list", i)
+        later = t.lines.let(f"and i1 {t.compare('sgt', j, k)}, {t.compare('slt', j, found[0])}")
+        earlier = t.lines.let(f"zext i1 {t.compare('slt', j, k)} to i64")
+        return [t.lines.let(f"select i1 {later}, i64 {j}, i64 {found[0]}"), t.two("or", found[1], earlier)]
+
+    again, before = t.carry(begin, t.add(begin, many), [t.word("indices_count"), "0"], one)
+    t.put("next", k, again)
+    t.put("first", k, t.two("xor", before, 1))

@@ -7,10 +7,11 @@ places of its element in each operand from the element's number.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from functools import partial
 
-from tazza.codegen.block import Word, accepts_dense
+from tazza.codegen.block import Slot, Word, accepts_dense
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.formula_plan import Axes, Operand, plan_formula
 from tazza.codegen.loop import KINDS, load, store
@@ -23,7 +24,7 @@ from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.cuda import KIND
 from tazza.engines.cuda.coordinate import coordinates, place_in
-from tazza.engines.cuda.launch import SMALL, THREADS, GridLaunch, Held, blocks_for, own_code
+from tazza.engines.cuda.launch import SMALL, THREADS, Brought, GridLaunch, Held, blocks_for, own_code
 from tazza.engines.cuda.typed import typed_launch
 from tazza.errors import UnsupportedError
 from tazza.operator import (
@@ -122,15 +123,21 @@ def _launch(
     far = [operand.name for operand in read if operand.slot.letter in host]
     if far:
         raise UnsupportedError(f"{far[0]} lies on the host, and is no single number")
-    words: list[Word | Held] = [
+    words: list[Word | Held | Brought] = [
         math.prod(extent for extent, _ in axes) if axes else size,
         *(extent for extent, _ in axes),
     ]
     for k, operand in enumerate((*read, *written)):
         words += [operand.slot, *(steps[k] for _, steps in axes)]
-    code = own_code(str(form), GridKernel(form.words, lambda lines: _write(lines, form)))
-    words += [Held(slot) if slot.letter in host else slot for _, slot, _ in scalars.operands]
-    return GridLaunch(code, words, blocks_for(size, THREADS * form.each))
+    blocks = blocks_for(size, THREADS * form.each)
+
+    def launch(form: _Form, of_host: Callable[[Slot], Held | Brought]) -> GridLaunch:
+        code = own_code(str(form), GridKernel(form.words, lambda lines: _write(lines, form)))
+        shared = [of_host(slot) if slot.letter in host else slot for _, slot, _ in scalars.operands]
+        recorded = partial(launch, replace(form, held=()), Brought) if form.held else None
+        return GridLaunch(code, (*words, *shared), blocks, recorded=recorded)
+
+    return launch(form, Held)
 
 
 def _typed(

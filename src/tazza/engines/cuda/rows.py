@@ -37,12 +37,17 @@ def prepare_rows(
     if isinstance(plan, Unsupported):
         return plan
     try:
-        return plan.launch(_launch)
+        return plan.launch(launch_rows)
     except UnsupportedError as error:
         return Unsupported(error.message)
 
 
-def _launch(task: RowTask, operands: tuple[Operand, ...], sizes: Mapping[str, int]) -> Launch:
+def launch_rows(task: RowTask, operands: tuple[Operand, ...], sizes: Mapping[str, int]) -> Launch:
+    """Return the launch of a program over its operands, of so many elements each.
+
+    Raises:
+        UnsupportedError: a function in it is not written for GPUs.
+    """
     form = RowForm.of(task, operands)
     cut = _turned(task, operands)
     deal = deal_of(cut, loads_of(operands), LIMITS, written=writes_elements(form))

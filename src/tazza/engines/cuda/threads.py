@@ -17,7 +17,7 @@ from tazza.codegen.nvptx import GridKernel, place
 from tazza.codegen.rows import element, when
 from tazza.codegen.rows import index_at as index_from
 from tazza.data_class import dataclass
-from tazza.engines.cuda.launch import THREADS, GridLaunch, Held, Status, blocks_for, own_code
+from tazza.engines.cuda.launch import THREADS, Brought, GridLaunch, Held, Status, blocks_for, own_code
 from tazza.tensor import DataType
 
 COUNT, STATUS = "count", "status"
@@ -101,9 +101,31 @@ class Threads:
         """Return what `icmp` says of two int64."""
         return self.lines.let(f"icmp {predicate} i64 {a}, {b}")
 
+    def least(self, a: str, b: str | int) -> str:
+        """Return the smaller of two int64."""
+        return self._extreme("smin", a, b)
+
+    def most(self, a: str, b: str | int) -> str:
+        """Return the larger of two int64."""
+        return self._extreme("smax", a, b)
+
+    def _extreme(self, name: str, a: str, b: str | int) -> str:
+        self.lines.declare(f"i64 @llvm.{name}.i64(i64, i64)")
+        return self.lines.let(f"call i64 @llvm.{name}.i64(i64 {a}, i64 {b})")
+
+    def select(self, condition: str, yes: str, no: str | int, kind: str = "i64") -> str:
+        """Return one of two values of a type."""
+        return self.lines.let(f"select i1 {condition}, {kind} {yes}, {kind} {no}")
+
     def carry(self, begin: str, end: str, starts: Sequence[str], body: Turn) -> list[str]:
         """Return what `values = body(i, values)` makes of int64 for i from begin to end."""
         return carry_loop(Whole(self.lines), begin, end, starts, body)
+
+    def total(self, begin: str, end: str, value: Callable[[str], str], start: str | None = None) -> str:
+        """Return the sum of `value(i)` in float32 for i from begin to end, behind what there is to start with."""
+        v = self.single
+        first = v.constant(0.0) if start is None else start
+        return carry_loop(v, begin, end, [first], lambda i, sums: [v.add(sums[0], value(i))])[0]
 
     def gather(self, first: str, behind: str, kind: str, start: str, body: Follow) -> str:
         """Return what `i, value = body(i, value)` makes of a value, from `first` on, as long as i is below `behind`."""
@@ -197,11 +219,12 @@ Write: TypeAlias = "Callable[[Threads, str], None]"
 def each_launch(
     name: str,
     count: int,
-    words: Mapping[str, Word | Held],
+    words: Mapping[str, Word | Held | Brought],
     write: Write,
     *,
     complaint: str = "",
     scratch_bytes: int = 0,
+    recorded: Callable[[], GridLaunch] | None = None,
 ) -> GridLaunch:
     """Return the launch of a kernel with a thread for each of `count` things.
 
@@ -212,8 +235,9 @@ def each_launch(
         write: writes what the thread does of thing i.
         complaint: what it has found wrong where it reports something; none where it never does.
         scratch_bytes: how much scratch memory the launch needs.
+        recorded: makes what is recorded in its place, where numbers of the host are among the words.
     """
-    block: dict[str, Word | Held] = {COUNT: count, **({STATUS: 0} if complaint else {}), **words}
+    block: dict[str, Word | Held | Brought] = {COUNT: count, **({STATUS: 0} if complaint else {}), **words}
     names = tuple(block)
 
     def lay(lines: Lines) -> None:
@@ -224,4 +248,4 @@ def each_launch(
 
     code = own_code(f"each {name} {names}", GridKernel(len(block), lay))
     status = Status(names.index(STATUS), complaint) if complaint else None
-    return GridLaunch(code, (*block.values(),), blocks_for(count), THREADS, scratch_bytes, status)
+    return GridLaunch(code, (*block.values(),), blocks_for(count), THREADS, scratch_bytes, status, recorded)

@@ -1,12 +1,14 @@
 """Expressions over elements of any types, integers and truths among them: a thread for each element.
 
-Casts are in the expressions; without one, nothing is brought to another type but the result to that of its target.
+Casts are in the expressions; without one, nothing is brought to another type but the result to that of its target, and
+no integer to another type of integers. Of integers and bools alone, numbers in formulas get their types as for the CPU.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 
 from tazza.codegen.block import Word
 from tazza.codegen.emit import Lines
@@ -14,6 +16,7 @@ from tazza.codegen.formula_plan import Axes
 from tazza.codegen.nvptx import GridKernel, place
 from tazza.codegen.rows import when
 from tazza.codegen.typed import MEMORY, TypedEmission, Vector, unsupported
+from tazza.codegen.whole import WHOLE, Whole, misfit, whole
 from tazza.data_class import dataclass
 from tazza.engines.cuda.coordinate import coordinates, place_in
 from tazza.engines.cuda.launch import SMALL, THREADS, GridLaunch, Held, blocks_for, own_code
@@ -34,6 +37,7 @@ class TypedForm:
         targets: element types of results.
         bits: how many count the elements.
         depth: how many dimensions there are; none where all operands go on without a gap.
+        numbers: name in the results, which says both -> type and value.
     """
 
     results: tuple[Expression, ...]
@@ -42,6 +46,13 @@ class TypedForm:
     targets: tuple[DataType, ...]
     bits: int
     depth: int
+    numbers: Mapping[str, tuple[DataType, int]] = field(default_factory=dict[str, "tuple[DataType, int]"])
+
+    @property
+    def names(self) -> dict[str, DataType]:
+        """The type of each name in the results."""
+        given = {f"a{k}": dtype for k, dtype in enumerate(self.sources)}
+        return given | {name: dtype for name, (dtype, _) in self.numbers.items()}
 
     def __str__(self) -> str:
         texts = "; ".join(one.text() for one in self.results)
@@ -79,6 +90,31 @@ def types_of(results: Sequence[Expression], names: Mapping[str, DataType]) -> li
     return [types[one.root] for one in results]
 
 
+def _numbered(
+    results: tuple[Expression, ...], sources: Sequence[DataType], targets: Sequence[DataType]
+) -> tuple[tuple[Expression, ...], dict[str, tuple[DataType, int]]]:
+    """Return expressions whose numbers have types, and these; in floating point none may have a number.
+
+    Raises:
+        UnsupportedError: as `types_of`, or an integer would be cut.
+    """
+    names = {f"a{k}": dtype for k, dtype in enumerate(sources)}
+    numbers: dict[str, tuple[DataType, int]] = {}
+    if {*sources, *targets} <= WHOLE and any(node.head == "constant" for one in results for node in one.nodes()):
+        found = [whole(one, names) for one in results]
+        refused = [one for one in found if isinstance(one, str)]
+        if refused:
+            raise UnsupportedError(refused[0])
+        typed = [one for one in found if isinstance(one, Whole)]
+        numbers = {name: number for one in typed for name, number in one.numbers.items()}
+        results = tuple(one.expression for one in typed)
+    types = types_of(results, names | {name: dtype for name, (dtype, _) in numbers.items()})
+    wrong = [reason for pair in zip(types, targets, strict=True) if (reason := misfit(*pair)) is not None]
+    if wrong:
+        raise UnsupportedError(wrong[0])
+    return results, numbers
+
+
 def typed_launch(
     results: tuple[Expression, ...],
     sources: Sequence[tuple[DataType, Word | Held]],
@@ -88,15 +124,15 @@ def typed_launch(
     """Return the launch of expressions over a0, a1 ...; axes are extents, and steps of sources and targets.
 
     Raises:
-        UnsupportedError: as `types_of`.
+        UnsupportedError: as `types_of`, or an integer would be written as another type of integers.
     """
     flat = len(axes) == 1 and all(step == 1 for step in axes[0][1])
     size = math.prod(extent for extent, _ in axes)
     kept = [] if flat else axes
     read, made = tuple(dtype for dtype, _ in sources), tuple(dtype for dtype, _ in targets)
     held = tuple(k for k, (_, word) in enumerate(sources) if isinstance(word, Held))
-    types_of(results, {f"a{k}": dtype for k, dtype in enumerate(read)})
-    form = TypedForm(results, read, held, made, 32 if size < SMALL else 64, len(kept))
+    results, numbers = _numbered(results, read, made)
+    form = TypedForm(results, read, held, made, 32 if size < SMALL else 64, len(kept), numbers)
     words: list[Word | Held] = [size, *(extent for extent, _ in kept)]
     for k, (_, word) in enumerate((*sources, *targets)):
         words += [word, *(steps[k] for _, steps in kept)]
@@ -114,8 +150,8 @@ def _write(lines: Lines, form: TypedForm) -> None:
 def _element(lines: Lines, form: TypedForm, i: str) -> None:
     numbers = coordinates(lines, i, form.depth, form.bits)
     first, each = 1 + form.depth, 1 + form.depth
-    names = {f"a{k}": dtype for k, dtype in enumerate(form.sources)}
-    values = dict[str, str]()
+    names = form.names
+    values = {name: Vector(lines, 1, dtype).constant(value) for name, (dtype, value) in form.numbers.items()}
     for k, dtype in enumerate(form.sources):
         if k in form.held:
             at = lines.let(f"getelementptr i64, ptr %block, i64 {first + k * each}")

@@ -82,10 +82,15 @@ class Image:
         """Whether nothing is multiplied."""
         return any(0 in form.dims for form in (self.X, self.W, self.Y))
 
-    def bias_of(self, form: Form) -> Form:
-        """Return how a bias for the channels of X or Y lies."""
-        ones = (1,) * (len(form.dims) - 2)
-        return Form((1, form.dims[1], *ones), (max(1, form.dims[1]), 1, *ones))
+
+def bias_of(form: Form) -> Form:
+    """Return how a bias for the channels of X or Y lies.
+
+    >>> bias_of(form_of((2, 5, 3), True))
+    Form(dims=(1, 3, 1, 1), steps=(3, 1, 1, 1))
+    """
+    ones = (1,) * (len(form.dims) - 2)
+    return Form((1, form.dims[1], *ones), (max(1, form.dims[1]), 1, *ones))
 
 
 def image_of(op: OpView, X: TensorSpec, W: TensorSpec, Y: Sequence[int], window: Window) -> Image:

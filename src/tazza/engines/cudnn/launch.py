@@ -20,7 +20,7 @@ from tazza.engines.cudnn.library import CUDNN, TensorDescriptor
 from tazza.engines.cudnn.plan import Plan, Wishes, choose_plan
 from tazza.engines.cudnn.search import fastest_plan
 from tazza.errors import KernelError
-from tazza.operator import Call, Operands
+from tazza.operator import Call, Launch, Operands
 from tazza.runtime.cache import Cache
 from tazza.tensor import DataType, Tensor
 
@@ -133,7 +133,7 @@ class Older:
         self, device: CUDADevice, function: str, dtype: DataType, *given: tuple[str, Form], added: bool = False
     ) -> None:
         """Describe the tensors, of which the last is written, or added to, by their letters and how they lie."""
-        self._device, self._function, self._added = device, function, added
+        self._device, self.function, self._added = device, function, added
         number = NUMBERS[f"CUDNN_{TYPES[dtype]}"]
         self._given = [(letter, TensorDescriptor(device, number, form.dims, form.steps)) for letter, form in given]
 
@@ -142,15 +142,32 @@ class Older:
         kept = [operands[letter] for letter, _ in self._given]
         pairs = [(made.handle, tensor.address) for (_, made), tensor in zip(self._given, kept, strict=True)]
         alpha, beta = ctypes.c_float(1.0), ctypes.c_float(float(self._added))
-        if self._function == "cudnnSetTensor":
+        if self.function == "cudnnSetTensor":
             arguments = (*pairs[0], ctypes.addressof(beta))
         else:
             arguments = (ctypes.addressof(alpha), *pairs[0], ctypes.addressof(beta), *pairs[1])
 
         def call(_kept: object = (kept, alpha, beta)) -> None:
-            CUDNN.call(self._device, self._function, handle, *arguments)
+            CUDNN.call(self._device, self.function, handle, *arguments)
 
         return call
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """A part of an operator that the engine computes that offered most, on the same stream."""
+
+    launch: Launch
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Those of the launch."""
+        return self.launch.scratch_bytes
+
+    def bind(self, operands: Operands, handle: int) -> Callable[[], None]:
+        """Return its call."""
+        del handle
+        return self.launch.bind(operands)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -9,9 +10,10 @@ from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.device.cuda import queue_of
 from tazza.engines.cudnn.graph import Behind, Direction, Form
-from tazza.engines.cudnn.image import Image, wishes_of
-from tazza.engines.cudnn.launch import CudnnLaunch, Older, Planned, Work, plan_of
+from tazza.engines.cudnn.image import Image, bias_of, wishes_of
+from tazza.engines.cudnn.launch import CudnnLaunch, Lent, Older, Planned, Work, plan_of
 from tazza.operator import Launch, OpView, Unsupported
+from tazza.operator.channel_sum import CHANNEL_SUMS, ChannelSum
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +69,22 @@ def _of_nothing(context: Context, image: Image, task: Convolution, target: Form)
 
 def bias_on(context: Context, image: Image, target: Form, letter: str) -> list[Work]:
     """Return what adds the bias b to a blob."""
-    given = ("b", image.bias_of(target)), (letter, target)
+    given = ("b", bias_of(target)), (letter, target)
     return [Older(queue_of(context).device, "cudnnAddTensor", image.dtype, *given, added=True)]
 
 
 def sums_of(context: Context, image: Image, slope: Form, letters: tuple[str, str]) -> list[Work]:
-    """Return what sums a slope over all but its channels: the gradient of a bias."""
-    device, bias = queue_of(context).device, image.bias_of(slope)
+    """Return what sums a slope over all but its channels, the gradient of a bias: by the engine that offers most."""
+    device, bias = queue_of(context).device, bias_of(slope)
     if 0 in bias.dims:
         return []
     read, written = letters
     if 0 in slope.dims:
         return [Older(device, "cudnnSetTensor", image.dtype, (written, bias))]
-    return [Older(device, "cudnnConvolutionBackwardBias", image.dtype, (read, slope), (written, bias))]
+    images, channels, *spots = slope.dims
+    last = slope.steps[1] == 1  # of one place it is as well
+    task = ChannelSum(read, written, images, channels, math.prod(spots), last, image.dtype, context.place)
+    return [Lent(CHANNEL_SUMS.choose(task).run)]
 
 
 def joined(*parts: list[Work] | Unsupported) -> Launch | Unsupported:

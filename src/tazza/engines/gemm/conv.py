@@ -15,6 +15,8 @@ channels last are transposed, which BLAS takes as it is.
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -30,6 +32,9 @@ from tazza.operator import Array, Call, Launch, Operands, Operator, OpView, Spec
 from tazza.ops.nn.conv import CONV_GRADIENTS, CONVS, conv_window, shares_buffer
 from tazza.runtime.blas import WithBlasThreads, threads_for
 from tazza.tensor import TensorSpec
+
+MOST_BEYOND = 1 << 14
+"""How far windows may reach beyond the image: it is padded in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,30 +79,33 @@ class Sizes:
         return replace(self, N=1, P=self.N * self.P) if self.last else self
 
 
-def describe(op: OpView, X: TensorSpec, W: TensorSpec) -> Sizes:
+def describe(op: OpView, X: TensorSpec, W: TensorSpec) -> Sizes | Unsupported:
     """Return the sizes of a convolution of these inputs."""
     window, sizes = conv_window(op, X.shape, W.shape)
+    if window.far > MOST_BEYOND:
+        return Unsupported(f"{window} reaches far beyond the image")
     out = cast("Shape", sizes)
     last = op.order.upper() == "NHWC"
     image, C = (X.shape[1:-1], X.shape[-1]) if last else (X.shape[2:], X.shape[1])
     pointwise = window.size == 1 and set(window.stride) == {1} and not any((*window.head, *window.tail))
     columns = None if pointwise else Columns(window, tuple(image), out, op.group, C // op.group, op.order)
-    return Sizes(X.shape[0], op.group, C, W.shape[0], int(np.prod(out, dtype=np.int64)), last, columns)
+    return Sizes(X.shape[0], op.group, C, W.shape[0], math.prod(out), last, columns)
 
 
 @dataclass(frozen=True, slots=True)
-class ConvLaunch:
-    """Y from X, W and b."""
+class Products(ABC):
+    """A launch that mixes matrix products with columns; `letters` are those of the operator."""
 
     sizes: Sizes
-    has_bias: bool
-    shared: bool
+    letters: frozenset[str]
+    shared: bool = False
+    """Whether the columns are those of the workspace."""
+    capturable: bool = False
 
     @property
     def shapes(self) -> dict[str, Shape]:
-        """Shapes of scratch memory."""
-        s, columns = self.sizes, self.sizes.columns
-        shapes: dict[str, Shape] = {"bias": (1, s.P, s.M) if s.last else (1, s.M, s.P)} if self.has_bias else {}
+        """Shapes of scratch memory, of columns first."""
+        columns, shapes = self.sizes.columns, dict[str, Shape]()
         if columns is not None and columns.stage_shape is not None:
             shapes["stage"] = columns.stage_shape
         if columns is not None and not self.shared:
@@ -108,6 +116,21 @@ class ConvLaunch:
     def scratch_bytes(self) -> int:
         """Bytes of scratch memory."""
         return scratch_bytes(self.shapes)
+
+    @abstractmethod
+    def bind(self, operands: Operands) -> Call:
+        """Make the views; a call then copies columns, multiplies and sums."""
+
+
+class ConvLaunch(Products):
+    """Y from X, W and b."""
+
+    @property
+    def shapes(self) -> dict[str, Shape]:
+        """Shapes of scratch memory."""
+        s = self.sizes
+        bias: dict[str, Shape] = {"bias": (1, s.P, s.M) if s.last else (1, s.M, s.P)} if "b" in self.letters else {}
+        return bias | super().shapes
 
     def bind(self, operands: Operands) -> Call:
         """Make the views; a call then copies columns and multiplies."""
@@ -124,7 +147,7 @@ class ConvLaunch:
 
     def _bias(self, operands: Operands, memory: dict[str, Array]) -> tuple[Step, Array] | None:
         """Return how b 1^T is made, once for all images, and where it stands: (M, P)."""
-        if not self.has_bias:
+        if "b" not in self.letters:
             return None
         plane = replace(self.sizes, N=1).rows(memory["bias"])[0]
         ones = np.ones((1, self.sizes.P), np.float32)
@@ -158,39 +181,26 @@ class ConvLaunch:
         return chain(steps)
 
 
-@dataclass(frozen=True, slots=True)
-class ConvGradientLaunch:
+class ConvGradientLaunch(Products):
     """dW, db and dX from X, W and dY; db and dX only where they are asked for."""
-
-    sizes: Sizes
-    outputs: frozenset[str]
 
     @property
     def shapes(self) -> dict[str, Shape]:
         """Shapes of scratch memory; the sums of col2im are called fold0, fold1 ..."""
         s, columns = self.sizes, self.sizes.columns
-        shapes: dict[str, Shape] = {"product": (s.G, s.M // s.G, s.R)}
-        if "db" in self.outputs:
+        shapes: dict[str, Shape] = {"product": (s.G, s.M // s.G, s.R), **super().shapes}
+        if "db" in self.letters:
             shapes["sums"] = (s.N, s.M)
-        if columns is not None:
-            shapes["columns"] = columns.shape
-            if columns.stage_shape is not None:
-                shapes["stage"] = columns.stage_shape
-            if "dX" in self.outputs:
-                shapes |= {f"fold{i}": shape for i, shape in enumerate(columns.fold_shapes)}
+        if columns is not None and "dX" in self.letters:
+            shapes |= {f"fold{i}": shape for i, shape in enumerate(columns.fold_shapes)}
         return shapes
-
-    @property
-    def scratch_bytes(self) -> int:
-        """Bytes of scratch memory."""
-        return scratch_bytes(self.shapes)
 
     def bind(self, operands: Operands) -> Call:
         """Make the views; a call then copies columns, multiplies and sums."""
         memory = carve(operands.scratch, self.shapes)
         columns = self.sizes.columns
         steps = self._pointwise(operands, memory) if columns is None else self._by_columns(columns, operands, memory)
-        if "db" in self.outputs:
+        if "db" in self.letters:
             dy, db, sums = self.sizes.rows(operands["dY"].array), operands["db"].array, memory["sums"]
             ones = np.ones(self.sizes.P, np.float32)
             steps += [partial(np.matmul, dy, ones, sums), partial(np.add.reduce, sums, 0, None, db)]
@@ -203,7 +213,7 @@ class ConvGradientLaunch:
         steps = [step for i in range(len(x)) for step in _accumulate(i, dy[i], x[i], dw, memory["product"])]
         if not steps:
             steps.append(partial(dw.fill, 0))
-        if "dX" in self.outputs:
+        if "dX" in self.letters:
             w, dx = sizes.filters(operands["W"].array), sizes.grouped(operands["dX"].array, sizes.C)
             steps.append(partial(np.matmul, w.swapaxes(1, 2), dy, dx))
         return steps
@@ -213,7 +223,7 @@ class ConvGradientLaunch:
         w, dw = (self.sizes.filters(operands[letter].array) for letter in ("W", "dW"))
         fills = columns.im2col(operands["X"].array, buffer, memory.get("stage"))
         folds: list[list[Step]] = [[] for _ in fills]
-        if "dX" in self.outputs:
+        if "dX" in self.letters:
             stages = [memory[name] for name in memory if name.startswith("fold")]
             folds = columns.col2im(buffer, operands["dX"].array, stages)
         steps: list[Step] = [] if fills else [partial(dw.fill, 0)]
@@ -245,41 +255,22 @@ def _row_major(letter: str, spec: Spec) -> bool:
     return contiguous(spec)
 
 
-MOST_BEYOND = 1 << 14
-"""How far windows may reach beyond the image: it is padded in memory."""
-
-
-def _obstacle(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Unsupported | None:
-    blobs = zip((*op.input_letters, *op.output_letters), (*inputs, *outputs), strict=True)
+def prepare_conv(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
+    del context
+    letters = (*op.input_letters, *op.output_letters)
+    blobs = zip(letters, (*inputs, *outputs), strict=True)
     strided = [f"{letter} is {spec}" for letter, spec in blobs if not contiguous(spec)]
     if strided:
         return Unsupported(f"{', '.join(strided)}: a GEMM needs row-major")
-    X, W = cast("tuple[TensorSpec, TensorSpec]", tuple(inputs[:2]))
-    window, _ = conv_window(op, X.shape, W.shape)
-    return Unsupported(f"{window} reaches far beyond the image") if window.far > MOST_BEYOND else None
+    sizes = describe(op, *cast("tuple[TensorSpec, TensorSpec]", tuple(inputs[:2])))
+    if isinstance(sizes, Unsupported):
+        return sizes
+    backward = op.schema in CONV_GRADIENTS
+    return (ConvGradientLaunch if backward else ConvLaunch)(
+        sizes, frozenset(letters), not backward and shares_buffer(op)
+    )
 
 
-def prepare_conv(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
-    del context
-    obstacle = _obstacle(op, inputs, outputs)
-    if obstacle is not None:
-        return obstacle
-    X, W = cast("tuple[TensorSpec, TensorSpec]", tuple(inputs[:2]))
-    return ConvLaunch(describe(op, X, W), op.has_input("b"), shares_buffer(op))
-
-
-def prepare_conv_gradient(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
-    del context
-    obstacle = _obstacle(op, inputs, outputs)
-    if obstacle is not None:
-        return obstacle
-    X, W = cast("tuple[TensorSpec, TensorSpec]", tuple(inputs[:2]))
-    return ConvGradientLaunch(describe(op, X, W), frozenset(op.output_letters))
-
-
-for _schema in CONVS:
-    launcher(_schema, engine="gemm", open=open_buffer, accepts=_row_major)(prepare_conv)
-for _schema in CONV_GRADIENTS:
-    launcher(_schema, engine="gemm", accepts=_row_major)(prepare_conv_gradient)
+for _schema in (*CONVS, *CONV_GRADIENTS):
+    _open = open_buffer if _schema in CONVS else None
+    launcher(_schema, engine="gemm", open=_open, accepts=_row_major)(prepare_conv)

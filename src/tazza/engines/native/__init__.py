@@ -7,9 +7,11 @@ expressions are compiled by the same means (`lazy.py`, `reduction.py`).
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from tazza.codegen.kernel import Sources, unavailable
+from tazza.codegen.prepare import compiles
 from tazza.operator import SCHEMAS, engine
 from tazza.operator.index import MAKERS
 from tazza.operator.row_program import ROW_RULES
@@ -19,6 +21,8 @@ SOURCES = Sources(Path(__file__).parent)
 NATIVE = engine(
     "native", "what is compiled here: loops of formulas, updates, reductions", priority=15, unavailable=unavailable
 )
+native = partial(compiles, engine="native")
+"""The decorator of kernels, functions of letters; those of variants name their engine."""
 
 
 def make_kernel(type: str) -> None:

@@ -96,10 +96,8 @@ class _Product:
         self.type = f"<{self.count} x i64>"
         self.v = lanes_of(lines, WORD_BITS)
         self.v.type = self.type  # what loops carry along are words, not numbers
-        lines.declare(f"{self.type} @llvm.ctpop.v{self.count}i64({self.type})")
         if self.count == AVX512_WORDS:
             lines.declare(f"{self.type} @{TERNARY}({self.type}, {self.type}, {self.type}, i32 immarg)")
-        lines.declare("i64 @llvm.smin.i64(i64, i64)")
         self.rows, self.columns, self.words = (lines.load_word("%block", one) for one in (M, N, W))
         self.a, self.b, self.c = (lines.load_pointer("%block", one) for one in (A, B, C))
 
@@ -152,7 +150,7 @@ class _Product:
         lines, form = self.lines, self.form
         first = lines.let(f"mul i64 {n}, {form.run}")
         end = lines.let(f"add i64 {first}, {form.run}")
-        last = lines.let(f"call i64 @llvm.smin.i64(i64 {end}, i64 {self.words})")
+        last = lines.least(end, self.words)
         length = lines.let(f"sub i64 {last}, {first}")
         turns = lines.let(f"udiv i64 {length}, {form.unrolled}")
         middle = lines.let(f"add i64 {first}, {lines.let(f'mul i64 {turns}, {form.unrolled}')}")
@@ -167,7 +165,7 @@ class _Product:
         if form.unrolled > 1:
             counter = carry_loop(self.v, middle, last, counter, lambda word, sliced: self._add(sliced, [word], a, b))
         for level, one in enumerate(counter):
-            ones = lines.let(f"call {self.type} @llvm.ctpop.v{self.count}i64({self.type} {one})")
+            ones = lines.intrinsic(self.type, "ctpop", one)
             total = self._two("add", total, self._two("shl", ones, f"splat (i64 {level})") if level else ones)
         return total
 
@@ -240,9 +238,7 @@ class _Product:
         numbers = f"<{', '.join(f'i64 {lane}' for lane in range(count))}>"
         mask = lines.let(f"icmp slt {self.type} {numbers}, {left}")
         at = element(lines, self.c, lines.let(f"add i64 {lines.let(f'mul i64 {row}, {self.columns}')}, {column}"), kind)
-        name = f"@llvm.masked.store.v{count}{kind}.p0"
-        lines.declare(f"void {name}({stored}, ptr, i32, <{count} x i1>)")
-        lines.do(f"call void {name}({stored} {value}, ptr {at}, i32 4, <{count} x i1> {mask})")
+        lines.store_lanes(stored, value, at, 4, mask)
 
     def _three(self, table: int, x: str, y: str, z: str) -> str:
         """Any logic of three inputs: bit 4x + 2y + z of `table`."""
@@ -258,6 +254,4 @@ class _Product:
         return self._splat(self.lines.let(f"load i64, ptr {address}, align 8"))
 
     def _splat(self, scalar: str) -> str:
-        first = self.lines.let(f"insertelement {self.type} poison, i64 {scalar}, i32 0")
-        zeros = f"<{self.count} x i32> zeroinitializer"
-        return self.lines.let(f"shufflevector {self.type} {first}, {self.type} poison, {zeros}")
+        return self.lines.splat(self.type, scalar)

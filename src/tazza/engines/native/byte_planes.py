@@ -12,14 +12,13 @@ import numpy as np
 
 from tazza.array.quantized.planes import BITS_PER_BYTE, BYTE_PLANES, BytePlanes, Octets
 from tazza.codegen.emit import Lines
-from tazza.codegen.kernel import threads_for, unavailable
+from tazza.codegen.kernel import threads_of, unavailable
 from tazza.codegen.loop import count_loop, share
 from tazza.codegen.rows import element
 from tazza.engines.native import SOURCES
 from tazza.runtime.cache import remembered
 from tazza.runtime.native import call_native
 from tazza.runtime.native_code import processor
-from tazza.runtime.threads import thread_count
 
 THREADS, CHUNKS, BYTES, PLANES, STRIDE = range(5)
 """Words of the block: threads, vectors of bytes, their address, that of the planes, bytes of a plane."""
@@ -46,7 +45,7 @@ def _run(name: str, octets: Octets, planes: Octets) -> int:
     chunks = len(octets) // width
     if chunks == 0 or len(planes) == 0:
         return 0
-    threads = threads_for(thread_count(), len(octets), FLOPS_PER_PLANE * len(planes), 1 + len(planes) / BITS_PER_BYTE)
+    threads = threads_of(len(octets), FLOPS_PER_PLANE * len(planes), 1 + len(planes) / BITS_PER_BYTE)
     words = (threads, chunks, octets.ctypes.data, planes.ctypes.data, planes.strides[0])
     block = np.array(words, np.int64)
     call_native(_kernel(name, len(planes)), block.ctypes.data, threads=int(block[0]))
@@ -101,8 +100,7 @@ class _Bytes:
         lines.do(f"store {self.type} {self._reversed(x)}, ptr {self._bytes_at(chunk)}, align 1")
 
     def _reversed(self, x: str) -> str:
-        order = ", ".join(f"i32 {lane ^ (BITS_PER_BYTE - 1)}" for lane in range(self.width))
-        return self.lines.let(f"shufflevector {self.type} {x}, {self.type} poison, <{self.width} x i32> <{order}>")
+        return self.lines.shuffle(self.type, (lane ^ (BITS_PER_BYTE - 1) for lane in range(self.width)), x)
 
     def _bytes_at(self, chunk: str) -> str:
         return element(self.lines, self.octets, self.lines.let(f"mul i64 {chunk}, {self.width}"), "i8")

@@ -19,7 +19,7 @@ from tazza.array.evaluator import EVALUATORS, Array, Prepared, Sweep
 from tazza.array.program import ElementProgram, expressions, flops_of, steps_text, types_of
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import threads_for, unavailable
-from tazza.codegen.loop import sweep
+from tazza.codegen.loop import each_vector
 from tazza.codegen.nest import HEAD, Axis, each_row, merged
 from tazza.codegen.typed import TypedEmission, Vector, unsupported
 from tazza.engines.native import SOURCES
@@ -182,8 +182,7 @@ def _write(lines: Lines, form: Form) -> None:
     def row(pointers: list[str], begin: str, end: str) -> None:
         fixed = {f"a{k}": vectors[k].load_one(pointers[k]) for k in range(first) if kinds[k] == "one"}
 
-        def body(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            del carried
+        def body(i: str, mask: str | None) -> None:
             moving = {
                 f"a{k}": read(vectors[k], pointers[k], i, steps.get(k), mask) for k in range(first) if kinds[k] != "one"
             }
@@ -195,9 +194,8 @@ def _write(lines: Lines, form: Form) -> None:
                     vectors[k].scatter(wanted, pointers[k], i, steps[k], mask)
                 else:  # "one" where there is one element, i is 0 then
                     vectors[k].store(wanted, pointers[k], i, mask, streaming=form.streaming)
-            return ()
 
-        sweep(vectors[0], begin, end, body)
+        each_vector(vectors[0], begin, end, body)
 
     each_row(lines, form.depth, len(types), row)
     if form.streaming and processor().has("sse"):

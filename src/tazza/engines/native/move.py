@@ -25,17 +25,16 @@ import numpy as np
 
 from tazza.codegen.block import BlockLaunch, Constant, Slot, Word
 from tazza.codegen.emit import Lines
-from tazza.codegen.kernel import threads_for
-from tazza.codegen.loop import count_loop, share, sweep
+from tazza.codegen.kernel import threads_of
+from tazza.codegen.loop import count_loop, each_vector, share
 from tazza.codegen.nest import Axis, merged, row_pointers
 from tazza.codegen.rows import element
 from tazza.codegen.typed import Vector
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES
-from tazza.operator import Unsupported
+from tazza.operator import LaidOut
 from tazza.runtime.native_code import processor
-from tazza.runtime.threads import thread_count
-from tazza.tensor import DataType, Strided, TensorSpec
+from tazza.tensor import ROW_MAJOR, DataType, Strided, TensorSpec
 
 Run = Literal["fill", "dot", "copy", "block", "spread", "pick", "gather", "turn", "put"]
 UNITS = {1: DataType.INT8, 2: DataType.INT16, 4: DataType.INT32, 8: DataType.INT64}
@@ -111,14 +110,12 @@ def move_launch(
     dtype: DataType,
     targets: Sequence[Slot] = (Slot("Y"),),
     sources: Sequence[Slot] = (Slot("X"),),
-) -> BlockLaunch | Unsupported:
+) -> BlockLaunch:
     """Return the launch that moves elements of a type by these boxes, no two of which overlap in an output."""
-    if dtype is DataType.STRING:
-        return Unsupported("text is not compiled")
     plans = [_plan(box, dtype.itemsize) for box in boxes if math.prod(box.extents)]
     forms = sorted({plan.form for plan in plans})
     nbytes = sum(_nbytes(plan.box, dtype.itemsize) for plan in plans)
-    threads = threads_for(thread_count(), 1, 0, nbytes)
+    threads = threads_of(1, 0, nbytes)
     words: list[Word] = [threads]
     for form in forms:
         rows = [plan.words(threads, len(targets)) for plan in plans if plan.form == form]
@@ -127,6 +124,11 @@ def move_launch(
     writer = _Writer(dtype.itemsize, forms)
     address = SOURCES.compiled(f"moves of {dtype.itemsize} bytes: {told}", writer.write)
     return BlockLaunch(address, (*words, *targets, *sources))
+
+
+def moved(boxes: Sequence[Box], X: TensorSpec) -> LaidOut:
+    """Return the launch that moves X, as it lies, to a row-major Y."""
+    return LaidOut(move_launch(boxes, X.dtype), {"X": X.layout, "Y": ROW_MAJOR})
 
 
 def _nbytes(box: Box, itemsize: int) -> int:
@@ -264,14 +266,13 @@ class _Writer:
 def _in_blocks(lines: Lines, borders: Sequence[tuple[str, str]], one: Callable[[str, str, str], None]) -> None:
     """Run `one(run, begin, end)` for a few elements of all runs, then for the next."""
     begin, end = borders[2]
-    lines.declare("i64 @llvm.smin.i64(i64, i64)")
     rounded = lines.let(f"add i64 {lines.let(f'sub i64 {end}, {begin}')}, {TURNED - 1}")
     blocks = lines.let(f"sdiv i64 {rounded}, {TURNED}")
 
     def block(b: str) -> None:
         first = lines.let(f"add i64 {begin}, {lines.let(f'mul i64 {b}, {TURNED}')}")
         behind = lines.let(f"add i64 {first}, {TURNED}")
-        last = lines.let(f"call i64 @llvm.smin.i64(i64 {behind}, i64 {end})")
+        last = lines.least(behind, end)
         count_loop(lines, *borders[1], lambda m: one(m, first, last))
 
     count_loop(lines, "0", blocks, block)
@@ -291,12 +292,7 @@ def _swept(v: Vector, body: Callable[[str, str, str, str | None], str]) -> Emit:
     """Return what stores `body(target, source, i, mask)` at elements i, i + 1 ..."""
 
     def emit(target: str, source: str, begin: str, end: str) -> None:
-        def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            del carried
-            v.store(body(target, source, i, mask), target, i, mask)
-            return ()
-
-        sweep(v, begin, end, some)
+        each_vector(v, begin, end, lambda i, mask: v.store(body(target, source, i, mask), target, i, mask))
 
     return emit
 
@@ -359,8 +355,7 @@ def _every(v: Vector, step: int, source: str, first: str) -> str:
         places = [
             v.count + lane * step - begin if begin <= lane * step < begin + v.count else lane for lane in range(v.count)
         ]
-        order = ", ".join(f"i32 {place}" for place in places)
-        found = v.lines.let(f"shufflevector {v.type} {found}, {v.type} {here}, <{v.count} x i32> <{order}>")
+        found = v.lines.shuffle(v.type, places, found, here)
     return found
 
 

@@ -13,8 +13,8 @@ from functools import partial
 from tazza.codegen.block import BlockLaunch, Word, accepts_dense
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.formula_plan import Axes, Operand, plan_formula
-from tazza.codegen.kernel import lane_count, threads_for
-from tazza.codegen.loop import lanes_of, load, load_one, store, sweep
+from tazza.codegen.kernel import lane_count, threads_of
+from tazza.codegen.loop import each_vector, lanes_of
 from tazza.codegen.nest import HEAD, each_row
 from tazza.codegen.scalar import Scalars
 from tazza.codegen.typed import TypedEmission, Vector
@@ -34,7 +34,6 @@ from tazza.operator import (
 )
 from tazza.operator.kernel import Answer
 from tazza.runtime.machine import machine
-from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, TensorSpec
 from tazza.tensor.offer import Offer
 
@@ -69,7 +68,7 @@ def _launch(
     targets = [operand.spec.dtype for operand in written]
     flops = sum(one.flops for one in results)
     nbytes = sum(operand.spec.nbytes for operand in operands) / max(1, written[0].spec.size)
-    threads = threads_for(thread_count(), rows * inner, flops, nbytes)
+    threads = threads_of(rows * inner, flops, nbytes)
     by_rows = rows >= 4 * threads
     words: list[Word] = [threads, rows, inner, int(by_rows), *(extent for extent, _ in counting)]
     for k, operand in enumerate(operands):
@@ -124,20 +123,22 @@ def _write(
     depth, given = told
 
     def row(pointers: Sequence[str], begin: str, end: str) -> None:
-        fixed = {f"a{k}": load_one(v, dtype, pointers[k]) for k, (dtype, changes) in enumerate(sources) if not changes}
+        fixed = {
+            f"a{k}": v.load_one(pointers[k], dtype=dtype) for k, (dtype, changes) in enumerate(sources) if not changes
+        }
 
-        def body(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            del carried
+        def body(i: str, mask: str | None) -> None:
             moving = {
-                f"a{k}": load(v, dtype, pointers[k], i, mask) for k, (dtype, changes) in enumerate(sources) if changes
+                f"a{k}": v.load(pointers[k], i, mask, dtype=dtype)
+                for k, (dtype, changes) in enumerate(sources)
+                if changes
             }
             emission = Emission(v, {**given, **fixed, **moving})
             values = [emission.write(one) for one in results]
             for dtype, value, pointer in zip(targets, values, pointers[len(sources) :], strict=True):
-                store(v, dtype, value, pointer, i, mask)
-            return ()
+                v.store(value, pointer, i, mask, dtype=dtype)
 
-        sweep(v, begin, end, body)
+        each_vector(v, begin, end, body)
 
     each_row(v.lines, depth, len(sources) + len(targets), row)
 
@@ -170,8 +171,7 @@ def _write_integers(
     def row(pointers: Sequence[str], begin: str, end: str) -> None:
         fixed = {f"a{k}": vectors[k].load_one(pointers[k]) for k, (_, changes) in enumerate(sources) if not changes}
 
-        def body(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            del carried
+        def body(i: str, mask: str | None) -> None:
             moving = {
                 f"a{k}": vectors[k].load(pointers[k], i, mask) for k, (_, changes) in enumerate(sources) if changes
             }
@@ -180,9 +180,8 @@ def _write_integers(
             found = [emission.write(one.expression) for one in results]
             for k, (value, vector) in enumerate(zip(found, values, strict=True), len(sources)):
                 vectors[k].store(vector.converted(value, vectors[k].dtype), pointers[k], i, mask)
-            return ()
 
-        sweep(vectors[0], begin, end, body)
+        each_vector(vectors[0], begin, end, body)
 
     each_row(lines, depth, len(vectors), row)
 

@@ -33,7 +33,7 @@ from tazza.array.program import (
 from tazza.codegen.block import float_word
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import threads_for
-from tazza.codegen.loop import count_loop, fold_loop, share, sweep
+from tazza.codegen.loop import count_loop, each_vector, fold_loop, share, sweep
 from tazza.codegen.nest import Axis, merged, row_pointers
 from tazza.codegen.typed import HALVES, TypedEmission, Vector, joined
 from tazza.engines.native import SOURCES
@@ -218,9 +218,8 @@ class _Writer:
             begin, end = self._range(chunk, words["inner"], lines.let(f"xor i1 {by_rows}, true"))
             self._reduce_rows(pointers, target, (first, last), (begin, end))
         else:
-            lines.declare("i64 @llvm.smin.i64(i64, i64)")
             wide = lines.let(f"add i64 {columns}, {COLUMNS}")
-            end = lines.let(f"call i64 @llvm.smin.i64(i64 {wide}, i64 {words['inner']})")
+            end = lines.least(wide, words["inner"])
             self._reduce_columns(pointers, target, (first, last), (columns, end))
 
     def _range(self, chunk: str, total: str, divided: str) -> tuple[str, str]:
@@ -280,30 +279,27 @@ class _Writer:
         lines, buffer, count = self.lines, self.buffer, self.accumulator.count
         width = lines.let(f"sub i64 {columns[1]}, {columns[0]}")
 
-        def begin(i: str, mask: str | None, values: Sequence[str]) -> Sequence[str]:
+        def begin(i: str, mask: str | None) -> None:
             del mask  # the buffer ends with a whole vector
             buffer.store(self._start(), self.carried, i, None)
-            return values
 
         def row(r: str) -> None:
             here = self._row(pointers, r)
 
-            def add(i: str, mask: str | None, values: Sequence[str]) -> Sequence[str]:
+            def add(i: str, mask: str | None) -> None:
                 at = lines.let(f"add i64 {columns[0]}, {i}")
                 total = self._joined(here, at, mask, buffer.load(self.carried, i, None))
                 buffer.store(total, self.carried, i, None)
-                return values
 
-            sweep(buffer, "0", width, add)
+            each_vector(buffer, "0", width, add)
 
-        def end(i: str, mask: str | None, values: Sequence[str]) -> Sequence[str]:
+        def end(i: str, mask: str | None) -> None:
             at = lines.let(f"add i64 {columns[0]}, {i}")
             self._store(buffer.load(self.carried, i, None), count, target, at, mask)
-            return values
 
-        sweep(buffer, "0", width, begin)
+        each_vector(buffer, "0", width, begin)
         count_loop(lines, *rows, row)
-        sweep(buffer, "0", width, end)
+        each_vector(buffer, "0", width, end)
 
     def _store(self, value: str, count: int, target: str, i: str, mask: str | None) -> None:
         vector = Vector(self.lines, count, self.accumulator.dtype)

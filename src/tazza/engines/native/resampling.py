@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 
 from tazza.codegen.block import BlockLaunch, Constant, Scratch, Slot, Word
 from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.kernel import threads_for
-from tazza.codegen.loop import carry_loop, lanes_of, load, load_one, short_name, store, sweep
+from tazza.codegen.kernel import threads_of
+from tazza.codegen.loop import carry_loop, each_vector, lanes_of
 from tazza.codegen.rows import FIRST, D, each_row, element, row_at, when
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES
-from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType
 
 FLOAT = DataType.FLOAT
@@ -105,7 +104,7 @@ def resampling(planes: int, rows: Dimension, columns: Dimension, slots: tuple[Sl
         f"resampling {single} {weighted}", lambda lines: _Writer(lines, weighted=weighted).write(single=single)
     )
     elements = planes * rows.count * columns.count
-    threads = threads_for(thread_count(), elements, 2.0 * rows.places.shape[1] * columns.places.shape[1], 12)
+    threads = threads_of(elements, 2.0 * rows.places.shape[1] * columns.places.shape[1], 12)
     stride = max(1, -(-columns.extent * FLOAT.itemsize // LINE_BYTES)) * LINE_BYTES
     order = np.argsort(rows.places == NONE, axis=1, kind="stable")
     sources = np.take_along_axis(rows.places, order, 1)
@@ -125,6 +124,11 @@ def resampling(planes: int, rows: Dimension, columns: Dimension, slots: tuple[Sl
         Scratch(),
     )
     return BlockLaunch(address, words, scratch_bytes=threads * stride)
+
+
+def back(planes: int, rows: Dimension, columns: Dimension) -> BlockLaunch:
+    """Return the launch that gives dX from dY where Y was made of X so: sums, by the weights that a place has."""
+    return resampling(planes, rows.turned(), columns.turned(), (Slot("dY"), Slot("dX")), 0.0)
 
 
 def _constant(values: Array, dtype: Any) -> Constant:
@@ -178,12 +182,7 @@ class _Writer:
         when(lines, lines.let(f"icmp sgt i64 {self._word('counts', r)}, 0"), copied, filled)
 
     def _columns(self, target: str, value: Callable[[str, str | None], str]) -> None:
-        def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            del carried
-            store(self.v, FLOAT, value(i, mask), target, i, mask)
-            return ()
-
-        sweep(self.v, "0", self.width, some)
+        each_vector(self.v, "0", self.width, lambda i, mask: self.v.store(value(i, mask), target, i, mask))
 
     def _summed(self, n: str) -> None:
         """Write a row of sums."""
@@ -192,18 +191,16 @@ class _Writer:
         scratch = row_at(lines, self.at["scratch"], "%who", self.number["stride"])
         first, count = lines.let(f"mul i64 {r}, {self.number['at_once']}"), self._word("counts", r)
 
-        def down(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            del carried
+        def down(i: str, mask: str | None) -> None:
 
             def add(k: str, total: Sequence[str]) -> Sequence[str]:
                 which = lines.let(f"add i64 {first}, {k}")
                 row = row_at(lines, source, self._word("sources", which), self._length)
-                return [v.add(total[0], self._times("row_weights", which, load(v, FLOAT, row, i, mask)))]
+                return [v.add(total[0], self._times("row_weights", which, v.load(row, i, mask)))]
 
-            store(v, FLOAT, carry_loop(v, "0", count, [v.constant(0.0)], add)[0], scratch, i, mask)
-            return ()
+            v.store(carry_loop(v, "0", count, [v.constant(0.0)], add)[0], scratch, i, mask)
 
-        sweep(v, "0", self._length, down)
+        each_vector(v, "0", self._length, down)
 
         def across(i: str, mask: str | None) -> str:
             def add(k: str, total: Sequence[str]) -> Sequence[str]:
@@ -211,7 +208,7 @@ class _Writer:
                 found = self._pick(scratch, picks, i, mask, v.constant(0.0))
                 if self.weighted:
                     weights = row_at(lines, self.at["column_weights"], k, self.width)
-                    found = v.mul(found, load(v, FLOAT, weights, i, mask))
+                    found = v.mul(found, v.load(weights, i, mask))
                 return [v.add(total[0], found)]
 
             return carry_loop(v, "0", self.number["picked"], [v.constant(0.0)], add)[0]
@@ -221,7 +218,7 @@ class _Writer:
     def _times(self, name: str, i: str, value: str) -> str:
         if not self.weighted:
             return value
-        return self.v.mul(value, load_one(self.v, FLOAT, element(self.lines, self.at[name], i)))
+        return self.v.mul(value, self.v.load_one(element(self.lines, self.at[name], i)))
 
     def _pick(self, base: str, picks: str, i: str, mask: str | None, otherwise: str) -> str:
         """Return the elements of a row that the picks from i on name, `otherwise` where they name none."""
@@ -229,19 +226,11 @@ class _Writer:
         numbers = _whole_numbers(v, picks, i, mask)
         live = lines.let(f"icmp sge {kind} {numbers}, zeroinitializer")
         places = lines.let(f"getelementptr float, ptr {base}, {kind} {numbers}")
-        short = f"v{v.count}{short_name('float')}.v{v.count}p0"
-        lines.declare(f"{v.type} @llvm.masked.gather.{short}(<{v.count} x ptr>, i32, {v.mask}, {v.type})")
-        operands = f"<{v.count} x ptr> {places}, i32 4, {v.mask} {live}, {v.type} {otherwise}"
-        return lines.let(f"call {v.type} @llvm.masked.gather.{short}({operands})")
+        return lines.gather_lanes(v.type, places, 4, live, otherwise)
 
 
 def _whole_numbers(v: Lanes, pointer: str, i: str, mask: str | None) -> str:
     """Return int32 numbers i, i + 1 ... of an array; NONE outside of the mask."""
     lines, kind = v.lines, f"<{v.count} x i32>"
     at = element(lines, pointer, i, "i32")
-    if mask is None:
-        return lines.let(f"load {kind}, ptr {at}, align 4")
-    lines.declare(f"{kind} @llvm.masked.load.v{v.count}i32.p0(ptr, i32, {v.mask}, {kind})")
-    return lines.let(
-        f"call {kind} @llvm.masked.load.v{v.count}i32.p0(ptr {at}, i32 4, {v.mask} {mask}, {kind} splat (i32 {NONE}))"
-    )
+    return lines.load_lanes(kind, at, 4, mask, f"splat (i32 {NONE})")

@@ -13,14 +13,13 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.loop import count_loop, lanes_below, load, share, store, sweep
+from tazza.codegen.loop import count_loop, lanes_below, share, step_loop, sweep
 from tazza.codegen.row_plan import Operand, RowForm
 from tazza.codegen.rows import report, when
 from tazza.codegen.typed import MEMORY, Vector
 from tazza.codegen.vector import Emission
 from tazza.codegen.writer import Writer
 from tazza.data_class import dataclass
-from tazza.engines.native.sparse_product import carry_loop
 from tazza.operator import Expression
 from tazza.operator.row_program import JOINS
 from tazza.tensor import DataType
@@ -200,9 +199,7 @@ class Rows:
             return [self._join(name, self.numbers, *pair) for name, *pair in zip(names, carried, found, strict=True)]
 
         starts = [self.numbers.load(self.w["scratch"], self._place(name, first), None) for name in names]
-        _, values = carry_loop(
-            lines, self.numbers.type, ("1", self.w["chunks"], 1), starts, lambda c, v: add(c, list(v))
-        )
+        _, values = step_loop(lines, self.numbers.type, ("1", self.w["chunks"], 1), starts, add)
         return dict(zip(names, values, strict=True))
 
     # -- rows ----------------------------------------------------------------------------------------------------------
@@ -240,14 +237,15 @@ class Rows:
         if self.rows.wrong:
             self._report(numbers[self.rows.wrong], one.mask)
         for operand in self.rows.written("row"):
-            store(self.numbers.lanes, operand.dtype, numbers[operand.name], self.at[operand.name], one.row, one.mask)
+            self.numbers.lanes.store(
+                numbers[operand.name], self.at[operand.name], one.row, one.mask, dtype=operand.dtype
+            )
 
     def _report(self, number: str, mask: str | None) -> None:
         """Leave a status where a number is not 0."""
         v = self.numbers.lanes
         wrong = v.compare("une", number if mask is None else v.select(mask, number, v.constant(0.0)), v.constant(0.0))
-        bits = self.lines.let(f"bitcast {v.mask} {wrong} to i{v.count}")
-        when(self.lines, self.lines.let(f"icmp ne i{v.count} {bits}, 0"), lambda: report(self.lines, "0"))
+        when(self.lines, self.lines.any_set(v.count, wrong), lambda: report(self.lines, "0"))
 
     def _narrow(self, numbers: Mapping[str, str], read: set[str]) -> dict[str, str]:
         """Return numbers of a row as vectors for its elements."""
@@ -277,7 +275,7 @@ class Rows:
             start = w.add(self._start(one), w.mul(o, self.w["plane"]))
             return list(self._line(one, start, ("0", self.w["along"]), body, values))
 
-        _, found = carry_loop(self.lines, self.v.type, (*span, 1), carried, lambda o, values: line(o, list(values)))
+        _, found = step_loop(self.lines, self.v.type, (*span, 1), carried, line)
         return list(found)
 
     def _start(self, one: _Item) -> str:
@@ -295,7 +293,7 @@ class Rows:
         def line(r: str, values: Sequence[str]) -> list[str]:
             return list(body(w.add(start, w.mul(r, behind)), r, one.mask, values))
 
-        _, found = carry_loop(self.lines, self.v.type, (*span, 1), carried, lambda r, values: line(r, list(values)))
+        _, found = step_loop(self.lines, self.v.type, (*span, 1), carried, line)
         return list(found)
 
     def _loaded(self, read: set[str], place: str, r: str, mask: str | None) -> dict[str, str]:
@@ -323,8 +321,7 @@ class Rows:
         """Return the places of elements along their rows, as floats."""
         kind, count = f"<{self.v.count} x i32>", self.v.count
         short = self.lines.let(f"trunc i64 {r} to i32")
-        first = self.lines.let(f"insertelement {kind} poison, i32 {short}, i32 0")
-        here = self.lines.let(f"shufflevector {kind} {first}, {kind} poison, {kind} zeroinitializer")
+        here = self.lines.splat(kind, short)
         if not self.form.across:
             numbers = ", ".join(f"i32 {lane}" for lane in range(count))
             here = self.lines.let(f"add {kind} {here}, <{numbers}>")
@@ -332,32 +329,26 @@ class Rows:
 
     def _pair(self, operand: Operand, place: str, mask: str | None) -> dict[str, str]:
         """Return the first and the second numbers of pairs."""
-        v, double = self.v, Lanes(self.lines, 2 * self.v.count, 32)
-        both = load(double, operand.dtype, self.at[operand.name], self.write_words.mul(place, 2), self._twice(mask))
-        found: dict[str, str] = {}
-        for odd, name in enumerate(operand.parts):
-            lanes = ", ".join(f"i32 {2 * lane + odd}" for lane in range(v.count))
-            found[name] = self.lines.let(
-                f"shufflevector {double.type} {both}, {double.type} poison, <{v.count} x i32> <{lanes}>"
-            )
-        return found
+        double = Lanes(self.lines, 2 * self.v.count, 32)
+        both = double.load(
+            self.at[operand.name], self.write_words.mul(place, 2), self._twice(mask), dtype=operand.dtype
+        )
+        return {
+            name: self.lines.shuffle(double.type, range(odd, double.count, 2), both)
+            for odd, name in enumerate(operand.parts)
+        }
 
     def _store_pair(self, operand: Operand, values: Sequence[str], place: str, mask: str | None) -> None:
         v, double = self.v, Lanes(self.lines, 2 * self.v.count, 32)
-        lanes = ", ".join(f"i32 {lane}, i32 {v.count + lane}" for lane in range(v.count))
-        both = self.lines.let(
-            f"shufflevector {v.type} {values[0]}, {v.type} {values[1]}, <{double.count} x i32> <{lanes}>"
-        )
+        order = [one for lane in range(v.count) for one in (lane, v.count + lane)]
+        both = self.lines.shuffle(v.type, order, *values)
         place = self.write_words.mul(place, 2)
-        store(double, operand.dtype, both, self.at[operand.name], place, self._twice(mask))
+        double.store(both, self.at[operand.name], place, self._twice(mask), dtype=operand.dtype)
 
     def _twice(self, mask: str | None) -> str | None:
         """Return the mask of pairs."""
-        if mask is None:
-            return None
-        lanes = ", ".join(f"i32 {lane}, i32 {lane}" for lane in range(self.v.count))
-        kind = f"<{2 * self.v.count} x i32>"
-        return self.lines.let(f"shufflevector {self.v.mask} {mask}, {self.v.mask} poison, {kind} <{lanes}>")
+        order = [lane // 2 for lane in range(2 * self.v.count)]
+        return None if mask is None else self.lines.shuffle(self.v.mask, order, mask)
 
     def _elements(self, one: _Item, span: tuple[str, str], numbers: Mapping[str, str]) -> None:
         """Write the elements of outputs."""
@@ -375,7 +366,7 @@ class Rows:
                 if operand.parts:
                     self._store_pair(operand, found, place, mask)
                 else:
-                    store(self.v, operand.dtype, found[0], self.at[operand.name], place, mask)
+                    self.v.store(found[0], self.at[operand.name], place, mask, dtype=operand.dtype)
             return carried
 
         self._sweep(one, span, body)
@@ -409,7 +400,7 @@ class Rows:
 
         blocks = w.pieces(w.sub(end, begin), width)
         initial = [self._widened(start) for start in starts]
-        _, values = carry_loop(lines, self.numbers.type, ("0", blocks, 1), initial, lambda k, c: block(k, list(c)))
+        _, values = step_loop(lines, self.numbers.type, ("0", blocks, 1), initial, block)
         return dict(zip(names, values, strict=True))
 
     def _starts(self, one: _Item, names: Sequence[str], read: set[str], fixed: Mapping[str, str]) -> list[str]:
@@ -451,18 +442,11 @@ class Rows:
         """Return numbers of rows from a vector of float32: lanes are joined where a row lies along them."""
         if self.form.across:
             return self._widened(value)
-        here = Lanes(self.lines, self.form.lanes, 32)
-        while here.count > 1:
-            half = Lanes(self.lines, here.count // 2, 32)
-            lower, upper = (
-                self.lines.let(
-                    f"shufflevector {here.type} {value}, {here.type} poison, "
-                    f"<{half.count} x i32> <{', '.join(f'i32 {start + lane}' for lane in range(half.count))}>"
-                )
-                for start in (0, half.count)
-            )
-            value, here = self._join(name, Vector(self.lines, half.count, DataType.FLOAT), lower, upper), half
-        return self.lines.let(f"fpext <1 x float> {value} to {self.numbers.type}")
+
+        def join(count: int, lower: str, upper: str) -> str:
+            return self._join(name, Vector(self.lines, count, DataType.FLOAT), lower, upper)
+
+        return self.lines.let(f"fpext <1 x float> {self.lines.halved(self.v.type, value, join)} to {self.numbers.type}")
 
     def _widened(self, value: str) -> str:
         """Return the first lane, or all of them where they are rows, in float64."""

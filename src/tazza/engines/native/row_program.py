@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from tazza.codegen.block import BlockLaunch, Scratch, Word, accepts_dense, accepts_rows
-from tazza.codegen.kernel import lane_count, threads_for
+from tazza.codegen.kernel import lane_count, threads_of
 from tazza.codegen.row_plan import Operand, RowForm, RowPlan, RowTask, chained, plan_rows
 from tazza.codegen.rows import finish_status
 from tazza.data_class import dataclass
@@ -22,7 +22,6 @@ from tazza.operator import KERNELS, Kernel, Launch, OpSchema, OpView, Spec, Unsu
 from tazza.operator.kernel import Offered
 from tazza.operator.row_program import AS_IT_LIES, ROW_RULES, Cut, RowProgram
 from tazza.runtime.machine import machine
-from tazza.runtime.threads import thread_count
 from tazza.tensor.offer import Offer
 
 BLOCK = 64
@@ -114,7 +113,7 @@ def _made(task: RowTask, operands: tuple[Operand, ...], sizes: Mapping[str, int]
     width = BLOCK if across else BLOCK * lanes
     width = max(1, width // max(cut.along, 1)) if cut.outer != 1 else width
     moved = sum(one.dtype.itemsize for one in operands if one.lies == "each")
-    threads = max(1, min(threads_for(thread_count(), cut.size, flops, max(moved, 4)), items * chunks))
+    threads = threads_of(cut.size, flops, max(moved, 4), items * chunks)
     parts_bytes = 8 * len(rows.joins) * items * chunks * (lanes if across else 1) if chunks > 1 else 0
     scratch = Scratch(task.kept_bytes) if parts_bytes else 0
     plane = cut.size // max(cut.outer, 1)

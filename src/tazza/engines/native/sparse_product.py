@@ -17,10 +17,20 @@ kernel that finds one out of range stops, and gives the status `BROKEN`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.loop import KINDS, count_loop, lanes_below, lanes_of, load, load_one, share, store, sweep
+from tazza.codegen.loop import (
+    KINDS,
+    Values,
+    count_loop,
+    each_vector,
+    lanes_below,
+    lanes_of,
+    share,
+    step_loop,
+    while_loop,
+)
 from tazza.codegen.rows import element, when
 from tazza.data_class import dataclass
 from tazza.tensor import DataType
@@ -33,8 +43,6 @@ TILE = 4
 """Vectors of n at once; eight were no faster, as the part of D that they read then leaves the second cache."""
 CHAINS = 4
 """Sums that a row has at the least, so that one addition need not wait for the one before."""
-
-Values = Sequence[str]
 
 
 def tile_floats(dtype: DataType) -> int:
@@ -71,7 +79,7 @@ class Matrix:
 
     def value(self, i: str) -> str:
         """Return a vector full of value i."""
-        return load_one(self.v, self.dtype, element(self.v.lines, self.words[VALUES], i, KINDS[self.dtype]))
+        return self.v.load_one(element(self.v.lines, self.words[VALUES], i, KINDS[self.dtype]), dtype=self.dtype)
 
     def row(self, r: str) -> tuple[str, str]:
         """Return where the elements of row r begin and end, which is within [0, Z]."""
@@ -104,32 +112,6 @@ def stop_if(lines: Lines, broken: str) -> None:
     lines.label(onward)
 
 
-def carry_loop(
-    lines: Lines, kind: str, span: tuple[str, str, int], carried: Values, body: Callable[[str, Values], Values]
-) -> tuple[str, Values]:
-    """Run `carried = body(i, carried)` for i = begin, begin + step ... while i + step <= end; returns i and carried."""
-    begin, end, step = span
-    test, inside, done = lines.fresh("test"), lines.fresh("body"), lines.fresh("done")
-    before, i, following = lines.block, f"%{lines.fresh('i')}", f"%{lines.fresh('next')}"
-    phis = [f"%{lines.fresh('carry')}" for _ in carried]
-    lines.do(f"br label %{test}")
-    lines.label(test)
-    entry = len(lines.lines)
-    lines.do(f"{following} = add i64 {i}, {step}")
-    more = lines.let(f"icmp sle i64 {following}, {end}")
-    lines.do(f"br i1 {more}, label %{inside}, label %{done}")
-    lines.label(inside)
-    after = body(i, phis)
-    last = lines.block
-    lines.do(f"br label %{test}, !llvm.loop !1")
-    entries = [f"  {i} = phi i64 [ {begin}, %{before} ], [ {following}, %{last} ]"]
-    for phi, start, new in zip(phis, carried, after, strict=True):
-        entries.append(f"  {phi} = phi {kind} [ {start}, %{before} ], [ {new}, %{last} ]")
-    lines.lines[entry:entry] = entries
-    lines.label(done)
-    return i, phis
-
-
 def tiles(
     v: Lanes, begin: str, end: str, widest: int, body: Callable[[str, int, str | None], None], *, rest: bool = True
 ) -> None:
@@ -145,7 +127,7 @@ def tiles(
             body(n, vectors, None)
             return ()
 
-        begin, _ = carry_loop(lines, v.type, (begin, end, vectors * v.count), (), tile)
+        begin, _ = step_loop(lines, v.type, (begin, end, vectors * v.count), (), tile)
         vectors //= 2
     if rest:
         left = lines.let(f"sub i64 {end}, {begin}")
@@ -178,23 +160,19 @@ def _row_of_work(m: Matrix, work: str) -> str:
 
 def halved(lines: Lines, count: str, work: str, before: Callable[[str], str]) -> str:
     """Return the smallest r in [0, count] with before(r) >= work, which grows with r, by halving."""
-    test, inside, done = lines.fresh("halve"), lines.fresh("middle"), lines.fresh("found")
-    low, high, next_low, next_high = (f"%{lines.fresh(stem)}" for stem in ("low", "high", "up", "down"))
-    entry = lines.block
-    lines.do(f"br label %{test}")
-    lines.label(test)
-    lines.do(f"{low} = phi i64 [ 0, %{entry} ], [ {next_low}, %{inside} ]")
-    lines.do(f"{high} = phi i64 [ {count}, %{entry} ], [ {next_high}, %{inside} ]")
-    lines.do(f"br i1 {lines.let(f'icmp slt i64 {low}, {high}')}, label %{inside}, label %{done}")
-    lines.label(inside)
-    middle = lines.let(f"lshr i64 {lines.let(f'add i64 {low}, {high}')}, 1")
-    less = lines.let(f"icmp slt i64 {before(middle)}, {work}")
-    above = lines.let(f"add i64 {middle}, 1")
-    lines.do(f"{next_low} = select i1 {less}, i64 {above}, i64 {low}")
-    lines.do(f"{next_high} = select i1 {less}, i64 {high}, i64 {middle}")
-    lines.do(f"br label %{test}")
-    lines.label(done)
-    return low
+
+    def half(values: Values) -> Values:
+        low, high = values
+        middle = lines.let(f"lshr i64 {lines.let(f'add i64 {low}, {high}')}, 1")
+        less = lines.let(f"icmp slt i64 {before(middle)}, {work}")
+        above = lines.let(f"add i64 {middle}, 1")
+        return [
+            lines.let(f"select i1 {less}, i64 {above}, i64 {low}"),
+            lines.let(f"select i1 {less}, i64 {high}, i64 {middle}"),
+        ]
+
+    starts = [("i64", "0"), ("i64", count)]
+    return while_loop(lines, starts, lambda values: lines.let(f"icmp slt i64 {values[0]}, {values[1]}"), half)[0]
 
 
 def write_rows(lines: Lines, dtype: DataType, index_bits: int) -> None:
@@ -217,7 +195,7 @@ def _row(m: Matrix, r: str, n: str, vectors: int, mask: str | None) -> None:
     def add(i: str, sums: Values) -> list[str]:
         d, value = m.at(D, m.column(i), D_PITCH, n), m.value(i)
         at = [str(q * v.count) for q in range(vectors)]
-        return [v.fma(value, load(v, m.dtype, d, at[q], mask), sums[q]) for q in range(vectors)]
+        return [v.fma(value, v.load(d, at[q], mask, dtype=m.dtype), sums[q]) for q in range(vectors)]
 
     def add_together(i: str, sums: Values) -> list[str]:
         after: list[str] = []
@@ -225,13 +203,13 @@ def _row(m: Matrix, r: str, n: str, vectors: int, mask: str | None) -> None:
             after += add(lines.let(f"add i64 {i}, {u}"), sums[u * vectors : (u + 1) * vectors])
         return after
 
-    i, many = carry_loop(lines, v.type, (begin, end, together), [zero] * (vectors * together), add_together)
+    i, many = step_loop(lines, v.type, (begin, end, together), [zero] * (vectors * together), add_together)
     totals = [_pairwise(v, many[q::vectors]) for q in range(vectors)]
     if together > 1:
-        _, totals = carry_loop(lines, v.type, (i, end, 1), totals, add)
+        _, totals = step_loop(lines, v.type, (i, end, 1), totals, add)
     y = m.at(Y, r, Y_PITCH, n)
     for q, total in enumerate(totals):
-        store(v, m.dtype, total, y, str(q * v.count), mask)
+        v.store(total, y, str(q * v.count), mask, dtype=m.dtype)
 
 
 def _pairwise(v: Lanes, sums: Values) -> str:
@@ -255,7 +233,7 @@ def _sum_up(m: Matrix, taken: Callable[[str], Values], sums: Callable[[str], str
             at, value = sums(m.column(i)), m.value(i)
             for q, one in enumerate(vectors):
                 place = str(q * v.count)
-                store(v, m.dtype, v.fma(value, one, load(v, m.dtype, at, place, mask)), at, place, mask)
+                v.store(v.fma(value, one, v.load(at, place, mask, dtype=m.dtype)), at, place, mask, dtype=m.dtype)
 
         count_loop(lines, begin, end, add)
 
@@ -266,7 +244,7 @@ def _clear(m: Matrix, sums: Callable[[str], str], vectors: int, mask: str | None
     def clear(c: str) -> None:
         at = sums(c)
         for q in range(vectors):
-            store(m.v, m.dtype, m.v.constant(0.0), at, str(q * m.v.count), mask)
+            m.v.store(m.v.constant(0.0), at, str(q * m.v.count), mask, dtype=m.dtype)
 
     count_loop(m.v.lines, "0", m.words[C], clear)
 
@@ -280,7 +258,7 @@ def write_transposed(lines: Lines, dtype: DataType, index_bits: int) -> None:
     def tile(n: str, vectors: int, mask: str | None) -> None:
         def taken(r: str) -> list[str]:
             row = m.at(D, r, D_PITCH, n)
-            return [load(v, dtype, row, str(q * v.count), mask) for q in range(vectors)]
+            return [v.load(row, str(q * v.count), mask, dtype=dtype) for q in range(vectors)]
 
         def sums(c: str) -> str:
             return m.at(Y, c, Y_PITCH, n)
@@ -296,11 +274,7 @@ def write_scattered(lines: Lines, dtype: DataType, index_bits: int) -> None:
     m = Matrix.load(lines, dtype, index_bits)
     kind = m.v.scalar
 
-    def clear(i: str, mask: str | None, _: Values) -> Values:
-        store(m.v, dtype, m.v.constant(0.0), m.words[Y], i, mask)
-        return ()
-
-    sweep(m.v, "0", m.words[C], clear)
+    each_vector(m.v, "0", m.words[C], lambda i, mask: m.v.store(m.v.constant(0.0), m.words[Y], i, mask, dtype=dtype))
 
     def row(r: str) -> None:
         begin, end = m.row(r)
@@ -337,7 +311,7 @@ def write_from_left(lines: Lines, dtype: DataType, index_bits: int) -> None:
 
         def taken(r: str) -> list[str]:
             row = element(lines, turned_D, lines.let(f"mul i64 {r}, {width}"), v.scalar)
-            return [load(v, dtype, row, str(q * v.count), None) for q in range(vectors)]
+            return [v.load(row, str(q * v.count), None, dtype=dtype) for q in range(vectors)]
 
         def turn(q: str, word: int, pitch: int, tile: str, way: Callable[[Matrix, Values, str, int], None]) -> None:
             lane = lines.let(f"mul i64 {q}, {v.count}")
@@ -357,11 +331,10 @@ def write_from_left(lines: Lines, dtype: DataType, index_bits: int) -> None:
 def _row_places(m: Matrix, word: int, pitch: int, n: str) -> list[str]:
     """Return where rows n, n + 1 ... begin, as many as there are lanes; behind the last row comes the last again."""
     lines = m.v.lines
-    lines.declare("i64 @llvm.smin.i64(i64, i64)")
     last = lines.let(f"sub i64 {m.words[N]}, 1")
     found: list[str] = []
     for lane in range(m.v.count):
-        row = lines.let(f"call i64 @llvm.smin.i64(i64 {lines.let(f'add i64 {n}, {lane}')}, i64 {last})")
+        row = lines.least(lines.let(f"add i64 {n}, {lane}"), last)
         found.append(m.at(word, row, pitch, "0"))
     return found
 
@@ -370,26 +343,24 @@ def _turn_in(m: Matrix, rows: Values, tile: str, width: int) -> None:
     """Write column r of some rows of D to line r of a tile, R of them and some of zeros; lines are `width` apart."""
     v = m.v
 
-    def block(r: str, mask: str | None, _: Values) -> Values:
-        turned = transposed(v, [load(v, m.dtype, row, r, mask) for row in rows])
+    def block(r: str, mask: str | None) -> None:
+        turned = transposed(v, [v.load(row, r, mask, dtype=m.dtype) for row in rows])
         for lane, vector in enumerate(turned):
-            store(v, m.dtype, vector, _line(v, tile, r, lane, width), "0", None)
-        return ()
+            v.store(vector, _line(v, tile, r, lane, width), "0", None, dtype=m.dtype)
 
-    sweep(v, "0", m.words[R], block)
+    each_vector(v, "0", m.words[R], block)
 
 
 def _turn_out(m: Matrix, rows: Values, tile: str, width: int) -> None:
     """Write line c of a tile to column c of some rows of Y, for all C lines."""
     v = m.v
 
-    def block(c: str, mask: str | None, _: Values) -> Values:
-        lines_of_tile = [load(v, m.dtype, _line(v, tile, c, lane, width), "0", None) for lane in range(v.count)]
+    def block(c: str, mask: str | None) -> None:
+        lines_of_tile = [v.load(_line(v, tile, c, lane, width), "0", None, dtype=m.dtype) for lane in range(v.count)]
         for row, vector in zip(rows, transposed(v, lines_of_tile), strict=True):
-            store(v, m.dtype, vector, row, c, mask)
-        return ()
+            v.store(vector, row, c, mask, dtype=m.dtype)
 
-    sweep(v, "0", m.words[C], block)
+    each_vector(v, "0", m.words[C], block)
 
 
 def _line(v: Lanes, tile: str, first: str, lane: int, width: int) -> str:
@@ -417,9 +388,4 @@ def exchanged(v: Lanes, a: str, b: str, step: int) -> tuple[str, str]:
     lanes = range(v.count)
     low = [v.count + i - step if i & step else i for i in lanes]
     high = [v.count + i if i & step else i + step for i in lanes]
-    return _shuffled(v, a, b, low), _shuffled(v, a, b, high)
-
-
-def _shuffled(v: Lanes, a: str, b: str, lanes: Sequence[int]) -> str:
-    chosen = f"<{v.count} x i32> <{', '.join(f'i32 {lane}' for lane in lanes)}>"
-    return v.lines.let(f"shufflevector {v.type} {a}, {v.type} {b}, {chosen}")
+    return v.lines.shuffle(v.type, low, a, b), v.lines.shuffle(v.type, high, a, b)

@@ -10,8 +10,18 @@ from __future__ import annotations
 import itertools
 
 from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.loop import lanes_below, lanes_of, load, store, sweep
+from tazza.codegen.loop import (
+    Values,
+    chosen,
+    each_vector,
+    lanes_below,
+    lanes_of,
+    step_loop,
+    sweep,
+    while_loop,
+)
 from tazza.codegen.rows import element, when
+from tazza.codegen.typed import Vector
 from tazza.data_class import dataclass
 from tazza.engines.native.sparse_product import (
     COLUMNS,
@@ -20,10 +30,8 @@ from tazza.engines.native.sparse_product import (
     C,
     D,
     Matrix,
-    Values,
     Y,
     Z,
-    carry_loop,
     exchanged,
     float_bits,
     shared_rows,
@@ -51,72 +59,43 @@ def write_gathered(lines: Lines, dtype: DataType, index_bits: int) -> None:
     held = _Held.room(lines, dtype, index_bits)
     m = held.m
     first, last = shared_rows(m)
-    test, inside, short, long, join, done = map(lines.fresh, ("block", "rows", "short", "long", "join", "done"))
-    before, r, following = lines.block, f"%{lines.fresh('r')}", f"%{lines.fresh('next')}"
-    lines.do(f"br label %{test}")
-    lines.label(test)
-    entry = len(lines.lines)
-    lines.do(f"br i1 {lines.let(f'icmp slt i64 {r}, {last}')}, label %{inside}, label %{done}")
-    lines.label(inside)
-    behind = _fitting(m, r, last)
-    lines.do(f"br i1 {lines.let(f'icmp sgt i64 {behind}, {r}')}, label %{short}, label %{long}")
-    lines.label(short)
-    _short_rows(held, r, behind)
-    after_short = lines.block
-    lines.do(f"br label %{join}")
-    lines.label(long)
-    _long_row(held, r)
-    next_row = lines.let(f"add i64 {r}, 1")
-    after_long = lines.block
-    lines.do(f"br label %{join}")
-    lines.label(join)
-    lines.do(f"{following} = phi i64 [ {behind}, %{after_short} ], [ {next_row}, %{after_long} ]")
-    lines.do(f"br label %{test}")
-    lines.lines.insert(entry, f"  {r} = phi i64 [ {first}, %{before} ], [ {following}, %{join} ]")
-    lines.label(done)
+
+    def some(values: Values) -> Values:
+        """Write the rows from r on that are held together, or one that is longer; return the row behind them."""
+        (r,) = values
+        behind = _fitting(m, r, last)
+
+        def short() -> Values:
+            _short_rows(held, r, behind)
+            return [behind]
+
+        def long() -> Values:
+            _long_row(held, r)
+            return [lines.let(f"add i64 {r}, 1")]
+
+        return chosen(lines, lines.let(f"icmp sgt i64 {behind}, {r}"), "i64", short, long)
+
+    while_loop(lines, [("i64", first)], lambda values: lines.let(f"icmp slt i64 {values[0]}, {last}"), some)
 
 
 def _fitting(m: Matrix, r: str, last: str) -> str:
     """Return the row behind the groups from r on that have up to HELD elements together; r if the first has more."""
     lines = m.v.lines
-    test, inside, done = lines.fresh("grow"), lines.fresh("more"), lines.fresh("grown")
     limit = lines.let(f"add i64 {m.index(STARTS, r)}, {HELD}")
-    before, q, following = lines.block, f"%{lines.fresh('q')}", f"%{lines.fresh('next')}"
-    lines.do(f"br label %{test}")
-    lines.label(test)
-    entry = len(lines.lines)
-    found = _smaller(lines, lines.let(f"add i64 {q}, {_group(m.v)}"), last)
-    lines.do(f"{following} = add i64 {found}, 0")
-    fits = lines.let(f"icmp ule i64 {m.index(STARTS, found)}, {limit}")
-    more = lines.let(f"and i1 {fits}, {lines.let(f'icmp slt i64 {q}, {last}')}")
-    lines.do(f"br i1 {more}, label %{inside}, label %{done}")
-    lines.label(inside)
-    lines.do(f"br label %{test}")
-    lines.lines.insert(entry, f"  {q} = phi i64 [ {r}, %{before} ], [ {following}, %{inside} ]")
-    lines.label(done)
-    return q
+
+    def following(q: str) -> str:
+        return lines.least(lines.let(f"add i64 {q}, {_group(m.v)}"), last)
+
+    def more(values: Values) -> str:
+        (q,) = values
+        fits = lines.let(f"icmp ule i64 {m.index(STARTS, following(q))}, {limit}")
+        return lines.let(f"and i1 {fits}, {lines.let(f'icmp slt i64 {q}, {last}')}")
+
+    return while_loop(lines, [("i64", r)], more, lambda values: [following(values[0])])[0]
 
 
 def _group(v: Lanes) -> int:
     return min(GROUP, v.count)
-
-
-def _smaller(lines: Lines, a: str, b: str) -> str:
-    lines.declare("i64 @llvm.smin.i64(i64, i64)")
-    return lines.let(f"call i64 @llvm.smin.i64(i64 {a}, i64 {b})")
-
-
-@dataclass(frozen=True, slots=True)
-class _Whole:
-    """Vectors of indices, for loops."""
-
-    lines: Lines
-    count: int
-    bits: int
-
-    @property
-    def type(self) -> str:
-        return f"<{self.count} x i{self.bits}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,31 +119,29 @@ class _Held:
         as long at the best, and twice as long on processors that guard it against data sampling.
         """
         m, v = self.m, self.m.v
-        lines, whole = v.lines, _Whole(v.lines, v.count, m.index_bits)
+        lines = v.lines
+        whole = Vector(lines, v.count, DataType.INT64 if m.index_bits == 64 else DataType.INT32)
         kind = f"i{m.index_bits}"
         given, values = element(lines, m.words[COLUMNS], begin, kind), element(lines, m.words[VALUES], begin, v.scalar)
 
         def copy(i: str, mask: str | None, largest: Values) -> Values:
-            found = _indices(whole, element(lines, given, i, kind), mask)
-            lines.do(
-                f"store {whole.type} {found}, ptr {element(lines, self.columns, i, kind)}, align {m.index_bits // 8}"
-            )
-            return [_larger(whole, largest[0], found)]
+            found = whole.load(given, i, mask)
+            whole.store(found, self.columns, i, None)
+            return [lines.intrinsic(whole.type, "umax", largest[0], found)]
 
-        def multiply(i: str, mask: str | None, _: Values) -> Values:
+        def multiply(i: str, mask: str | None) -> None:
             lines.prefetch(element(lines, given, i, kind), HELD * m.index_bits // 8)
             lines.prefetch(element(lines, values, i, v.scalar), AHEAD * v.bits // 8)
             taken = "poison"
             for lane, column in enumerate(self._copied(i)):
                 one = lines.let(f"load {v.scalar}, ptr {element(lines, m.words[D], column, v.scalar)}")
                 taken = lines.let(f"insertelement {v.type} {taken}, {v.scalar} {one}, i32 {lane}")
-            store(v, m.dtype, v.mul(load(v, m.dtype, values, i, mask), taken), self.products, i, None)
-            return ()
+            v.store(v.mul(v.load(values, i, mask, dtype=m.dtype), taken), self.products, i, None, dtype=m.dtype)
 
         (largest,) = sweep(whole, "0", count, copy, ("zeroinitializer",))
-        outside = lines.let(f"icmp uge {whole.type} {largest}, {_full(m, m.words[C])}")
-        stop_if(lines, lines.let(f"icmp ne i{v.count} {lines.let(f'bitcast {v.mask} {outside} to i{v.count}')}, 0"))
-        sweep(v, "0", count, multiply)
+        outside = lines.let(f"icmp uge {whole.type} {largest}, {whole.full(m.words[C])}")
+        stop_if(lines, lines.any_set(v.count, outside))
+        each_vector(v, "0", count, multiply)
 
     def _copied(self, i: str) -> list[str]:
         """Return a vector of copied columns from i on, as int64s; two int32s are loaded as one word.
@@ -187,17 +164,17 @@ class _Held:
         m, v = self.m, self.m.v
 
         def add(i: str, sums: Values) -> Values:
-            return [v.add(sums[0], load(v, m.dtype, self.products, i, None))]
+            return [v.add(sums[0], v.load(self.products, i, None, dtype=m.dtype))]
 
-        i, (total,) = carry_loop(v.lines, v.type, (begin, end, v.count), (total,), add)
+        i, (total,) = step_loop(v.lines, v.type, (begin, end, v.count), (total,), add)
         rest = lanes_below(v, v.lines.let(f"sub i64 {end}, {i}"))
-        return v.add(total, load(v, m.dtype, self.products, i, rest))
+        return v.add(total, v.load(self.products, i, rest, dtype=m.dtype))
 
     def write(self, sums: Values, r: str, last: str | None) -> None:
         """Write the sums of the lanes of some vectors to Y[r] and on, none to Y[last] and behind."""
         m, few = self.m, Lanes(self.m.v.lines, len(sums), self.m.v.bits)
         mask = None if last is None else lanes_below(few, few.lines.let(f"sub i64 {last}, {r}"))
-        store(few, m.dtype, sums_of_lanes(m.v, sums), m.words[Y], r, mask)
+        few.store(sums_of_lanes(m.v, sums), m.words[Y], r, mask, dtype=m.dtype)
 
 
 def _short_rows(held: _Held, first: str, last: str) -> None:
@@ -213,7 +190,7 @@ def _short_rows(held: _Held, first: str, last: str) -> None:
     def write(r: str, last: str | None) -> None:
         rows = [lines.let(f"add i64 {r}, {k}") for k in range(group + 1)]
         if last is not None:
-            rows = [_smaller(lines, row, last) for row in rows]
+            rows = [lines.least(row, last) for row in rows]
         borders = [lines.let(f"sub i64 {m.index(STARTS, row)}, {begin}") for row in rows]
         spans = list(itertools.pairwise(borders))
         broken = lines.let(f"icmp ugt i64 {borders[-1]}, {extent}")
@@ -226,7 +203,7 @@ def _short_rows(held: _Held, first: str, last: str) -> None:
         write(r, None)
         return ()
 
-    r, _ = carry_loop(lines, v.type, (first, last, group), (), whole)
+    r, _ = step_loop(lines, v.type, (first, last, group), (), whole)
     when(lines, lines.let(f"icmp slt i64 {r}, {last}"), lambda: write(r, last))
 
 
@@ -240,7 +217,7 @@ def _long_row(held: _Held, r: str) -> None:
         held.fill(i, str(HELD))
         return [held.add_up("0", str(HELD), sums[0])]
 
-    i, (total,) = carry_loop(lines, v.type, (begin, end, HELD), (zero,), add)
+    i, (total,) = step_loop(lines, v.type, (begin, end, HELD), (zero,), add)
     rest = lines.let(f"sub i64 {end}, {i}")
     held.fill(i, rest)
     total = held.add_up("0", rest, total)
@@ -257,37 +234,8 @@ def sums_of_lanes(v: Lanes, vectors: Values) -> str:
         pairs = zip(found[::2], found[1::2], strict=True)
         found = [v.add(*exchanged(v, a, b, step)) for a, b in pairs]
         step *= 2
-    total, count = found[0], v.count
-    while count > len(vectors):
-        kind, count = f"<{count} x {v.scalar}>", count // 2
-        halves: list[str] = []
-        for start in (0, count):
-            chosen = ", ".join(f"i32 {start + lane}" for lane in range(count))
-            halves.append(v.lines.let(f"shufflevector {kind} {total}, {kind} poison, <{count} x i32> <{chosen}>"))
-        total = Lanes(v.lines, count, v.bits).add(*halves)
-    return total
 
+    def join(count: int, low: str, high: str) -> str:
+        return Lanes(v.lines, count, v.bits).add(low, high)
 
-def _full(m: Matrix, number: str) -> str:
-    """Return a vector of indices that is full of one number; int32 ones are never larger than that allows."""
-    lines, kind = m.v.lines, f"i{m.index_bits}"
-    short = number if m.index_bits == 64 else lines.let(f"trunc i64 {number} to i32")
-    vector = f"<{m.v.count} x {kind}>"
-    one = lines.let(f"insertelement {vector} poison, {kind} {short}, i32 0")
-    return lines.let(f"shufflevector {vector} {one}, {vector} poison, <{m.v.count} x i32> zeroinitializer")
-
-
-def _indices(v: _Whole, pointer: str, mask: str | None) -> str:
-    """Return indices from a pointer on, 0 outside of the mask."""
-    lines, nbytes = v.lines, v.bits // 8
-    if mask is None:
-        return lines.let(f"load {v.type}, ptr {pointer}, align {nbytes}")
-    name, masks = f"@llvm.masked.load.v{v.count}i{v.bits}.p0", f"<{v.count} x i1>"
-    lines.declare(f"{v.type} {name}(ptr, i32, {masks}, {v.type})")
-    return lines.let(f"call {v.type} {name}(ptr {pointer}, i32 {nbytes}, {masks} {mask}, {v.type} zeroinitializer)")
-
-
-def _larger(v: _Whole, a: str, b: str) -> str:
-    name = f"@llvm.umax.v{v.count}i{v.bits}"
-    v.lines.declare(f"{v.type} {name}({v.type}, {v.type})")
-    return v.lines.let(f"call {v.type} {name}({v.type} {a}, {v.type} {b})")
+    return v.lines.halved(v.type, found[0], join, len(vectors))

@@ -12,64 +12,40 @@ Importing this package loads neither the library nor its declarations. How the f
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import import_module
 from typing import Any
-
-from numpy.typing import NDArray
 
 from tazza.operator import engine
 from tazza.runtime.fpmath import NARROW
-from tazza.tensor import REORDERS, RESIZED, Opaque, Tensor
+from tazza.tensor import REORDERS, RESIZED
 from tazza.tensor.layout import PLACES
 
 
-def _unavailable() -> str | None:
-    from tazza.engines.onednn.library import unavailable
-
-    return unavailable()
-
-
-def _version() -> str:
-    from tazza.engines.onednn.library import version_text
-
-    return version_text()
+def _late(module: str, name: str) -> Callable[..., Any]:
+    """Return a function of a module of this package, which is loaded when it is first called."""
+    return lambda *given: getattr(import_module(f"{__name__}.{module}"), name)(*given)
 
 
+_unavailable = _late("library", "unavailable")
 ONEDNN = engine(
     "onednn",
     "oneDNN 3: the vendor's kernels for x86-64",
     priority=20,
     unavailable=_unavailable,
-    version=_version,
+    version=_late("library", "version_text"),
 )
 
 
-def _plain(tensor: Tensor) -> NDArray[Any]:
-    from tazza.engines.onednn.shape.copy import plain_copy
-
-    return plain_copy(tensor)
-
-
-def _resized(layout: Opaque, count: int) -> Opaque | None:
-    from tazza.engines.onednn.descriptor import resized
-
-    return resized(layout, count)
-
-
-def _places(layout: Opaque) -> str | None:
-    from tazza.engines.onednn.descriptor import places
-
-    return places(layout)
-
-
 def _narrow(type: str) -> bool:
-    if _unavailable() is not None:
-        return False
-    from tazza.engines.onednn.narrow import multiplies
-
-    return multiplies(type)
+    return _unavailable() is None and _late("narrow", "multiplies")(type)
 
 
 NARROW.register("onednn", _narrow, help="bfloat16, where the processor multiplies it")
-REORDERS.register("onednn", _plain, help="oneDNN's reorder to row-major")
-RESIZED.register("onednn", _resized, help="plain ones, of narrow elements, whose images lie one after the other")
-PLACES.register("onednn", _places, help="blocked ones")
+REORDERS.register("onednn", _late("shape.copy", "plain_copy"), help="oneDNN's reorder to row-major")
+RESIZED.register(
+    "onednn",
+    _late("descriptor", "resized"),
+    help="plain ones, of narrow elements, whose images lie one after the other",
+)
+PLACES.register("onednn", _late("descriptor", "places"), help="blocked ones")

@@ -20,6 +20,7 @@ from typing import Any, cast
 
 from tazza.data_class import dataclass
 from tazza.engines.onednn.library import Unimplemented, check, constant, ffi, lib
+from tazza.errors import KernelError
 from tazza.operator.schema import Spec
 from tazza.runtime.cache import remembered
 from tazza.tensor import ROW_MAJOR, DataType, Dim, Layout, Opaque, Strided, TensorSpec, channels_last
@@ -72,6 +73,17 @@ class Descriptor:
         """Take over a handle."""
         self.handle = ffi.gc(handle, lib.dnnl_memory_desc_destroy)
 
+    @classmethod
+    def made(cls, function: str, *arguments: Any, what: str) -> Descriptor:
+        """Return the one that a function `dnnl_memory_desc_...` makes of these arguments; `what` says what was done.
+
+        Raises:
+            KernelError: it makes none.
+        """
+        made = ffi.new("dnnl_memory_desc_t *")
+        check(getattr(lib, f"dnnl_memory_desc_{function}")(made, *arguments), what)
+        return cls(made[0])
+
     @staticmethod
     def of(spec: Spec | Sequence[int], dtype: DataType = DataType.FLOAT, layout: Layout = ROW_MAJOR) -> Descriptor:
         """Return the descriptor of a spec, or of extents, element type and layout.
@@ -120,23 +132,16 @@ class Descriptor:
         count = self._int("inner_nblks_s32")
         blocks = zip(self._extents("inner_idxs", count), self._extents("inner_blks", count), strict=True)
         padded = self._extents("padded_dims", rank)
-        strides, offset = self._extents("strides", rank), self._long("submemory_offset_s64")
+        strides, offset = self._extents("strides", rank), self._int("submemory_offset_s64", "int64_t")
         return Content(dtype, dims, kind, strides, padded, offset, tuple(blocks))
 
-    def _int(self, what: str) -> int:
-        found = ffi.new("int *")
-        check(lib.dnnl_memory_desc_query(self.handle, constant(f"dnnl_query_{what}"), found), f"query of {what}")
-        return found[0]
-
-    def _long(self, what: str) -> int:
-        found = ffi.new("int64_t *")
+    def _int(self, what: str, kind: str = "int") -> Any:
+        found = ffi.new(f"{kind} *")
         check(lib.dnnl_memory_desc_query(self.handle, constant(f"dnnl_query_{what}"), found), f"query of {what}")
         return found[0]
 
     def _extents(self, what: str, count: int) -> tuple[int, ...]:
-        found = ffi.new("int64_t **")
-        check(lib.dnnl_memory_desc_query(self.handle, constant(f"dnnl_query_{what}"), found), f"query of {what}")
-        return tuple(found[0][0:count]) if count else ()
+        return tuple(self._int(what, "int64_t *")[0:count]) if count else ()
 
     def __eq__(self, other: object) -> bool:
         # Filters of bytes may have sums behind them, of which the content says nothing.
@@ -190,12 +195,8 @@ class Descriptor:
     def is_plain(self) -> bool:
         """Whether strides tell everything: no blocks, no padding, no offset."""
         found = self.content
-        return (
-            found.kind == constant("dnnl_blocked")
-            and not found.blocks
-            and found.offset == 0
-            and found.padded == found.dims
-        )
+        plain = found.kind == constant("dnnl_blocked") and not found.blocks
+        return plain and found.offset == 0 and found.padded == found.dims
 
     @property
     def is_empty(self) -> bool:
@@ -210,12 +211,8 @@ class Descriptor:
             return self
         if self.content.kind == constant("dnnl_format_kind_any"):
             return Descriptor.any([self.dims[axis] for axis in axes], self.dtype)
-        where = [0] * len(axes)
-        for new, old in enumerate(axes):
-            where[old] = new
-        made = ffi.new("dnnl_memory_desc_t *")
-        check(lib.dnnl_memory_desc_permute_axes(made, self.handle, where), f"permute {self} by {tuple(axes)}")
-        return Descriptor(made[0])
+        where = sorted(range(len(axes)), key=axes.__getitem__)
+        return Descriptor.made("permute_axes", self.handle, where, what=f"permute {self} by {tuple(axes)}")
 
     def reshape(self, dims: Sequence[int]) -> Descriptor:
         """Return the descriptor of the same memory with axes split or joined, in row-major order of the extents.
@@ -225,11 +222,10 @@ class Descriptor:
         """
         if tuple(dims) == self.dims:
             return self
-        made = ffi.new("dnnl_memory_desc_t *")
-        status = lib.dnnl_memory_desc_reshape(made, self.handle, len(dims), list(dims))
-        if status != 0:
-            raise Unimplemented(f"memory of {self} cannot be seen as {Dim(dims)}")
-        return Descriptor(made[0])
+        try:
+            return Descriptor.made("reshape", self.handle, len(dims), list(dims), what="reshape")
+        except KernelError:
+            raise Unimplemented(f"memory of {self} cannot be seen as {Dim(dims)}") from None
 
     def part(self, axis: int, start: int, dims: Sequence[int]) -> Descriptor:
         """Return the descriptor of a part of the same memory: extents `dims`, from `start` on along `axis`.
@@ -238,10 +234,8 @@ class Descriptor:
             Unimplemented: the part does not begin and end where blocks do.
         """
         offsets = [start if k == axis else 0 for k in range(len(dims))]
-        made = ffi.new("dnnl_memory_desc_t *")
-        status = lib.dnnl_memory_desc_create_submemory(made, self.handle, list(dims), offsets)
-        check(status, f"the part {tuple(dims)} from {tuple(offsets)} on, of {self}")
-        return Descriptor(made[0])
+        what = f"the part {tuple(dims)} from {tuple(offsets)} on, of {self}"
+        return Descriptor.made("create_submemory", self.handle, list(dims), offsets, what=what)
 
     def layout(self, dims: Sequence[int] | None = None, *, dtype: DataType | None = None) -> Layout:
         """Return the layout for a blob of extents `dims` and element type `dtype` (those of the descriptor by default).
@@ -301,19 +295,14 @@ def _strided(dims: tuple[int, ...], dtype: DataType, steps: tuple[int, ...]) -> 
         raise Unimplemented(f"oneDNN takes at most {MOST_AXES} axes, {Dim(dims)} has {len(dims)}")
     if max(dims, default=0) >= BEYOND:
         raise Unimplemented(f"oneDNN's kernels count in 32 bits, {Dim(dims)} has an extent of {max(dims)}")
-    made = ffi.new("dnnl_memory_desc_t *")
-    status = lib.dnnl_memory_desc_create_with_strides(made, len(dims), dims, type_number(dtype), steps)
-    check(status, f"dnnl_memory_desc_create_with_strides of {Dim(dims)}, strides {steps}")
-    return Descriptor(made[0])
+    what = f"dnnl_memory_desc_create_with_strides of {Dim(dims)}, strides {steps}"
+    return Descriptor.made("create_with_strides", len(dims), dims, type_number(dtype), steps, what=what)
 
 
 @remembered("open descriptors", entries=4096)
 def _any(dims: tuple[int, ...], dtype: DataType) -> Descriptor:
-    made = ffi.new("dnnl_memory_desc_t *")
-    tag = constant("dnnl_format_tag_any")
-    status = lib.dnnl_memory_desc_create_with_tag(made, len(dims), dims, type_number(dtype), tag)
-    check(status, f"dnnl_memory_desc_create_with_tag of {Dim(dims)}, any")
-    return Descriptor(made[0])
+    what, tag = f"dnnl_memory_desc_create_with_tag of {Dim(dims)}, any", constant("dnnl_format_tag_any")
+    return Descriptor.made("create_with_tag", len(dims), dims, type_number(dtype), tag, what=what)
 
 
 def is_dense(dims: Dim, steps: Sequence[int]) -> bool:

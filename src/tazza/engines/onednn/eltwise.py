@@ -10,12 +10,13 @@ Relu's gradient and Tanh, 0.8 for Sigmoid, Swish and their gradients, and as lon
 
 from __future__ import annotations
 
-from tazza.engines.onednn.descriptor import Descriptor
+from tazza.engines.onednn.descriptor import Descriptor, accepts_dense
+from tazza.engines.onednn.estimate import passes_ns
 from tazza.engines.onednn.launch import PrimitiveLaunch
 from tazza.engines.onednn.library import Unimplemented
+from tazza.engines.onednn.prepare import Accepts, Answer, Estimate, onednn
 from tazza.engines.onednn.primitive import describe
-from tazza.operator import LaidOut, OpView
-from tazza.runtime.machine import machine
+from tazza.operator import LaidOut, OpSchema, OpView
 from tazza.runtime.native_code import processor
 from tazza.tensor import DataType, Strided, TensorSpec
 
@@ -31,7 +32,27 @@ def eltwise_ns(op: OpView, specs: dict[str, TensorSpec]) -> float | None:
     plain = all(spec.dtype is DataType.FLOAT and isinstance(spec.layout, Strided) for spec in specs.values())
     if not plain or processor().vector_bytes < WIDE_BYTES:
         return None
-    return PASSES * sum(spec.nbytes for spec in specs.values()) / machine().memory_bytes_per_ns
+    return passes_ns(PASSES, *specs.values())
+
+
+def elementwise(
+    module: str,
+    schema: OpSchema,
+    algorithm: str,
+    alpha: float = 0.0,
+    *,
+    beta: float = 0.0,
+    accepts: Accepts = accepts_dense,
+    estimate_ns: Estimate | None = eltwise_ns,
+) -> None:
+    """Register the kernel of an elementwise operator, or of a gradient, as one of a family's module."""
+    answer = eltwise_gradient if "dX" in schema.outputs_by_letter else eltwise
+
+    def translate(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
+        return answer(op, specs, algorithm, alpha, beta)
+
+    translate.__module__ = module
+    onednn(schema, empty="zero", accepts=accepts, batch_invariant=True, estimate_ns=estimate_ns)(translate)
 
 
 def eltwise(op: OpView, specs: dict[str, TensorSpec], algorithm: str, alpha: float = 0.0, beta: float = 0.0) -> LaidOut:

@@ -7,6 +7,7 @@ when the offer is taken.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from tazza.engines.onednn.narrow import has_tiles, multiplies
 from tazza.operator import OpView
@@ -27,6 +28,16 @@ WEIGHT_PASSES = 1.5
 
 SINGLE_SHARE = 0.6
 """Part of the rate of the cache at which rows are read that have one output, by one thread."""
+
+
+def passes_ns(count: float, *specs: TensorSpec) -> float:
+    """Return how long so many plain passes over blobs take."""
+    return count * sum(spec.nbytes for spec in specs) / machine().memory_bytes_per_ns
+
+
+def passes(count: float, *letters: str) -> Callable[[OpView, dict[str, TensorSpec]], float]:
+    """Return the estimate of so many plain passes over the blobs of these letters, or over all."""
+    return lambda op, specs: passes_ns(count, *(specs[letter] for letter in (letters if letters else specs)))
 
 
 def conv_flops(W: TensorSpec, Y: TensorSpec) -> int:
@@ -58,7 +69,7 @@ def conv_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
     """Bringing in the filters, and the products."""
     W = specs["W"]
     share = _few_share(op, W) if _few(op, W) else FORWARD_SHARE * _narrow_gain(_channels(op, W), W.shape[0])
-    return W.nbytes / machine().memory_bytes_per_ns + _compute_ns(conv_flops(W, specs["Y"]), share)
+    return passes_ns(1, W) + _compute_ns(conv_flops(W, specs["Y"]), share)
 
 
 def _few_share(op: OpView, W: TensorSpec) -> float:
@@ -80,7 +91,7 @@ def conv_gradient_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
     window = Window.of(op)
     products = dX.size * W.shape[0] // op.group * math.prod(window.kernel) // math.prod(window.stride)
     share = FEW_DATA_SHARE if _few(op, W) else FORWARD_SHARE
-    return weights_ns + W.nbytes / machine().memory_bytes_per_ns + _compute_ns(2 * products, share * gain)
+    return weights_ns + passes_ns(1, W) + _compute_ns(2 * products, share * gain)
 
 
 def product_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
@@ -89,7 +100,7 @@ def product_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
     W = specs["W"]
     rows = specs["Y"].size / specs["b"].size
     gain = _narrow_gain()
-    memory_ns = WEIGHT_PASSES * W.nbytes / machine().memory_bytes_per_ns / min(gain, 2.0)  # half the bytes, at the most
+    memory_ns = passes_ns(WEIGHT_PASSES, W) / min(gain, 2.0)  # half the bytes, at the most
     if specs["b"].size == 1:
         return memory_ns + rows * W.nbytes / (SINGLE_SHARE * machine().cache_bytes_per_ns)
     return memory_ns + _compute_ns(2 * rows * W.size, PRODUCT_SHARE * gain)
@@ -99,6 +110,6 @@ def product_gradient_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
     """The products of dW, and those of dX where that is asked for."""
     del op
     W, rows = specs["W"], specs["dY"].size / max(specs["db"].size, 1)
-    memory_ns = W.nbytes / machine().memory_bytes_per_ns
+    memory_ns = passes_ns(1, W)
     products = 2 if "dX" in specs else 1
     return products * (memory_ns + _compute_ns(2 * rows * W.size, PRODUCT_SHARE * _narrow_gain()))

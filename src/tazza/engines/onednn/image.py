@@ -24,7 +24,8 @@ class Order:
         return cls(len(spec.shape), op.order.upper() == "NHWC")
 
     @property
-    def _to_first(self) -> tuple[int, ...]:
+    def to_first(self) -> tuple[int, ...]:
+        """The axes of the blob in the order (N, C, S...)."""
         return (0, self.rank - 1, *range(1, self.rank - 1)) if self.last else tuple(range(self.rank))
 
     @property
@@ -34,14 +35,14 @@ class Order:
     def see(self, spec: TensorSpec, layout: Layout | None = None) -> Descriptor:
         """Return the descriptor (N, C, S...) of a blob as it lies, or as it would lie in another layout."""
         found = Descriptor.of(spec) if layout is None else Descriptor.of(spec.shape, spec.dtype, layout)
-        return found.permute(self._to_first)
+        return found.permute(self.to_first)
 
     def any(self, spec: TensorSpec, dtype: DataType | None = None) -> Descriptor:
         """Return the descriptor (N, C, S...) of a blob in the layout that the primitive likes.
 
         Its elements lie in their own type, or in `dtype`.
         """
-        return Descriptor.any([spec.shape[axis] for axis in self._to_first], spec.dtype if dtype is None else dtype)
+        return Descriptor.any([spec.shape[axis] for axis in self.to_first], spec.dtype if dtype is None else dtype)
 
     def layout(self, found: Descriptor, dtype: DataType | None = None) -> Layout:
         """Return the layout of the blob that a descriptor (N, C, S...) says; its elements are of `dtype`, if given."""

@@ -17,21 +17,15 @@ import numpy.typing as npt
 
 from tazza.array.quantized.factor import Factor
 from tazza.array.quantized.product import INTEGER_PRODUCTS, IntegerProduct, ProductTask
-from tazza.device import current_context
 from tazza.engines.onednn.descriptor import Descriptor
-from tazza.engines.onednn.library import Unimplemented, check, engine, ffi, lib, new_stream, unavailable
-from tazza.engines.onednn.primitive import (
-    Attributes,
-    PrimitiveDescriptor,
-    argument_number,
-    describe,
-    with_openmp_threads,
-)
+from tazza.engines.onednn.launch import Direct
+from tazza.engines.onednn.library import Unimplemented, unavailable
+from tazza.engines.onednn.primitive import Attributes, describe
 from tazza.errors import UnsupportedError
 from tazza.runtime.cache import remembered
 from tazza.runtime.native_code import processor
 from tazza.runtime.threads import thread_count
-from tazza.tensor import CPUPlace, DataType
+from tazza.tensor import DataType
 from tazza.tensor.offer import Offer, Unsupported
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -104,40 +98,23 @@ def _bytes(factor: Factor) -> Array:
 
 def _multiply(task: ProductTask, A: Array, B: Array, C: Array) -> None:
     found = _describe(task.sizes, DataType.of(A), task.a.transposed, not task.b.transposed, thread_count())
-    addresses = {"src": A.ctypes.data, "weights": B.ctypes.data, "dst": C.ctypes.data}
-    context = current_context(CPUPlace())
-    if found.scratch_bytes:
-        addresses["scratchpad"] = context.scratch(found.scratch_bytes).address
-    memories = [(argument_number(name), _memory(found, name, address)) for name, address in addresses.items()]
-    block = ffi.new("dnnl_exec_arg_t[]", memories)
-    stream = context.resource("onednn stream", new_stream)
-    with with_openmp_threads(found.threads):
-        status = lib.dnnl_primitive_execute(found.primitive, stream, len(memories), block)
-    check(status, "matmul of bytes")
+    found.run(A.ctypes.data, B.ctypes.data, C.ctypes.data)
 
 
 @remembered("integer products", entries=256)
-def _describe(
-    sizes: tuple[int, int, int], dtype: DataType, swapped_a: bool, swapped_b: bool, threads: int
-) -> PrimitiveDescriptor:
+def _describe(sizes: tuple[int, int, int], dtype: DataType, swapped_a: bool, swapped_b: bool, threads: int) -> Direct:
     """Return what multiplies (M, K) by (K, N), where a swapped side lies as its transpose."""
     del threads  # of the process: those of the primitive follow from it
     m, n, k = sizes
     a, b = _matrix((m, k), dtype, swapped_a), _matrix((k, n), DataType.INT8, swapped_b)
     target = Descriptor.of((m, n), DataType.INT32)
     try:
-        return describe("matmul", a, b, None, target, attributes=Attributes(), flops=2 * m * n * k)
+        found = describe("matmul", a, b, None, target, attributes=Attributes(), flops=2 * m * n * k)
     except Unimplemented as error:
         hint = "ask for another engine"
         raise UnsupportedError(f"oneDNN cannot multiply {a} by {b}: {error.message}", hint=hint) from error
+    return Direct(found, "src", "weights", "dst")
 
 
 def _matrix(dims: tuple[int, int], dtype: DataType, swapped: bool) -> Descriptor:
     return Descriptor.of(dims[::-1], dtype).permute((1, 0)) if swapped else Descriptor.of(dims, dtype)
-
-
-def _memory(found: PrimitiveDescriptor, name: str, address: int) -> Any:
-    made = ffi.new("dnnl_memory_t *")
-    pointer = ffi.cast("void *", address)
-    check(lib.dnnl_memory_create(made, found.argument(name).handle, engine(), pointer), f"memory of argument {name}")
-    return ffi.gc(made[0], lib.dnnl_memory_destroy)

@@ -7,18 +7,20 @@ points. Sizes come from the primitive, which says nothing of `Numbers`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Collection, Mapping
 from dataclasses import field
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 
 from tazza.data_class import dataclass
+from tazza.device import current_context
 from tazza.engines.onednn.descriptor import Descriptor
-from tazza.engines.onednn.library import check, engine, ffi, lib, new_stream, status_name
-from tazza.engines.onednn.primitive import PrimitiveDescriptor, argument_number
+from tazza.engines.onednn.library import check, engine, ffi, lib, new_stream, owned, status_name
+from tazza.engines.onednn.primitive import PrimitiveDescriptor, argument_number, with_openmp_threads
 from tazza.operator import Call, CallChain, NativeCall, Operands
-from tazza.tensor import DataType, Tensor
+from tazza.tensor import CPUPlace, DataType, Tensor
 
 ALIGNMENT = 64
 
@@ -47,6 +49,19 @@ class Numbers:
 
 Operand: TypeAlias = "str | tuple[str, int] | Part | Constant | Numbers"
 
+_FORWARD = {"src": "X", "weights": "W", "bias": "b", "dst": "Y"}
+LETTERS = _FORWARD | {f"diff_{name}": f"d{letter}" for name, letter in _FORWARD.items()}
+"""Argument -> the letter that operators with filters give it."""
+
+
+def by_letter(letters: Collection[str], *names: str) -> dict[str | int, Operand]:
+    """Return the operands of arguments, of those whose letter is among `letters`.
+
+    >>> by_letter({"X", "W", "dY"}, "src", "bias", "diff_dst")
+    {'src': 'X', 'diff_dst': 'dY'}
+    """
+    return {name: LETTERS[name] for name in names if LETTERS[name] in letters}
+
 
 def _aligned(nbytes: int) -> int:
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
@@ -58,6 +73,7 @@ class PrimitiveLaunch:
 
     primitive: PrimitiveDescriptor
     arguments: Mapping[str | int, Operand]
+    capturable: bool = False
 
     def __post_init__(self) -> None:
         """Generate the code now, not in the first run."""
@@ -85,6 +101,7 @@ class SequenceLaunch:
     steps: tuple[PrimitiveLaunch, ...]
     _offsets: dict[str, int] = field(init=False, repr=False, compare=False)
     _work: int = field(init=False, repr=False, compare=False)
+    capturable: bool = False
 
     def __post_init__(self) -> None:
         """Lay out the scratch memory: parts side by side, then the scratchpad that the steps share."""
@@ -160,10 +177,8 @@ class _Bound:
         found = self.descriptor.argument(name) if shown is None else shown
         if found.is_empty:
             return
-        made = ffi.new("dnnl_memory_t *")
         pointer = ffi.cast("void *", address)
-        check(lib.dnnl_memory_create(made, found.handle, engine(), pointer), f"memory of argument {name}")
-        memory = ffi.gc(made[0], lib.dnnl_memory_destroy)
+        memory = owned("memory", found.handle, engine(), pointer, what=f"memory of argument {name}")
         self.arguments.append((argument_number(name), memory))
         self.places.append((memory, address))
         self.kept.append(keep)
@@ -186,12 +201,37 @@ class _Bound:
         return NativeCall(address, arguments, self, self.descriptor.threads, status_name)
 
 
+class Direct(threading.local):
+    """A primitive that is run at once, its argument block one for each thread: memory objects take new addresses."""
+
+    def __init__(self, primitive: PrimitiveDescriptor, *names: str | int) -> None:
+        """Make the block for operands of these names, and for scratch memory where the primitive needs some."""
+        self.primitive = primitive
+        names = (*names, "scratchpad") if primitive.scratch_bytes else names
+        self._memories = [owned("memory", primitive.argument(name).handle, engine(), ffi.NULL) for name in names]
+        pairs = zip(map(argument_number, names), self._memories, strict=True)
+        self._block = ffi.new("dnnl_exec_arg_t[]", list(pairs))
+
+    def run(self, *addresses: int) -> None:
+        """Run it on operands at these addresses, in the order of the names."""
+        context, found = current_context(CPUPlace()), self.primitive
+        if found.scratch_bytes:
+            addresses = (*addresses, context.scratch(found.scratch_bytes).address)
+        for memory, address in zip(self._memories, addresses, strict=True):
+            lib.dnnl_memory_set_data_handle(memory, ffi.cast("void *", address))
+        stream = context.resource("onednn stream", new_stream)
+        with with_openmp_threads(found.threads):
+            status = lib.dnnl_primitive_execute(found.primitive, stream, len(addresses), self._block)
+        check(status, repr(found))
+
+
 @dataclass(frozen=True, slots=True)
 class ZeroLaunch:
     """Writes 0 to all elements of some outputs: what sums over nothing are, and nothing at all where they are empty."""
 
     letters: tuple[str, ...]
     scratch_bytes: int = 0
+    capturable: bool = False
 
     def bind(self, operands: Operands) -> Call:
         """Return a call that fills."""

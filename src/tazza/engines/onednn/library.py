@@ -225,6 +225,17 @@ def check(status: int, call: str) -> None:
     raise kinds.get(status, KernelError)(f"{call}: {status_name(status)}")
 
 
+def owned(kind: str, *arguments: Any, what: str = "") -> Any:
+    """Return the handle that `dnnl_<kind>_create` makes of arguments; it is destroyed with what is returned.
+
+    Raises:
+        KernelError: it makes none; `what` says of what.
+    """
+    made = ffi.new(f"dnnl_{kind}_t *")
+    check(getattr(lib, f"dnnl_{kind}_create")(made, *arguments), what if what else f"dnnl_{kind}_create")
+    return ffi.gc(made[0], getattr(lib, f"dnnl_{kind}_destroy"))
+
+
 def engine() -> Any:
     """Return the handle of the CPU engine: one for the process, and never destroyed."""
     check_threads()
@@ -242,6 +253,4 @@ def engine() -> Any:
 
 def new_stream() -> Any:
     """Return an in-order stream, which lives as long as the returned object."""
-    made = ffi.new("dnnl_stream_t *")
-    check(lib.dnnl_stream_create(made, engine(), constant("dnnl_stream_in_order")), "dnnl_stream_create")
-    return ffi.gc(made[0], lib.dnnl_stream_destroy)
+    return owned("stream", engine(), constant("dnnl_stream_in_order"))

@@ -14,7 +14,7 @@ from tazza.engines.onednn.primitive import ROOM_BYTES, steadily
 from tazza.operator import LaidOut, OpSchema, OpView, Spec, Unsupported, kernel_key, launcher
 from tazza.operator.choice import EPILOGUES
 from tazza.operator.in_place import may_overwrite
-from tazza.operator.kernel import Answer, Offered, Prepare
+from tazza.operator.kernel import Answer, Offered
 from tazza.runtime.memory import require_room
 from tazza.tensor import ROW_MAJOR, Layout, Opaque, TensorSpec
 from tazza.tensor.expression import Expression
@@ -73,9 +73,7 @@ def onednn(
             return make() if expected_ns is None else Offer(make, estimate_ns=expected_ns)
 
         for one in schemas:
-            launcher(one, engine="onednn", accepts=accepts, batch_invariant=batch_invariant)(
-                _of_module(prepare, translate.__module__)
-            )
+            launcher(one, engine="onednn", accepts=accepts, batch_invariant=batch_invariant)(prepare)
             if "epilogue" in one.args:
                 EPILOGUES.register(kernel_key(one.type, "onednn"), _takes, help="what post-ops can compute")
         return translate
@@ -91,11 +89,6 @@ def _takes(epilogue: Expression) -> bool:
     except Unimplemented:
         return False
     return True
-
-
-def _of_module(prepare: Prepare, module: str) -> Prepare:
-    prepare.__module__ = module
-    return prepare
 
 
 def name_specs(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> dict[str, TensorSpec] | Unsupported:

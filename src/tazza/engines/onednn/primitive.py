@@ -21,14 +21,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cached_property
 from typing import Any, TypeAlias, cast
 
 from tazza.data_class import dataclass
 from tazza.engines.onednn.descriptor import Descriptor, type_number
-from tazza.engines.onednn.library import Unimplemented, check, constant, engine, ffi, lib, version
+from tazza.engines.onednn.library import Unimplemented, check, constant, engine, ffi, lib, owned, version
 from tazza.runtime.cache import Cache, remembered
 from tazza.runtime.flags import flag
 from tazza.runtime.fork import Guard
@@ -159,28 +159,22 @@ class Attributes:
 
     def create(self) -> Any:
         """Return the owned attributes of oneDNN."""
-        made = ffi.new("dnnl_primitive_attr_t *")
-        check(lib.dnnl_primitive_attr_create(made), "dnnl_primitive_attr_create")
-        owned = ffi.gc(made[0], lib.dnnl_primitive_attr_destroy)
+        made = owned("primitive_attr")
         user = constant("dnnl_scratchpad_mode_user")
-        check(lib.dnnl_primitive_attr_set_scratchpad_mode(owned, user), "dnnl_primitive_attr_set_scratchpad_mode")
+        check(lib.dnnl_primitive_attr_set_scratchpad_mode(made, user), "dnnl_primitive_attr_set_scratchpad_mode")
         if self.fpmath:
             mode = constant(f"dnnl_fpmath_mode_{self.fpmath}")
-            check(lib.dnnl_primitive_attr_set_fpmath_mode(owned, mode), "dnnl_primitive_attr_set_fpmath_mode")
+            check(lib.dnnl_primitive_attr_set_fpmath_mode(made, mode), "dnnl_primitive_attr_set_fpmath_mode")
         for name, mask in self.scales:
-            status = lib.dnnl_primitive_attr_set_scales_mask(owned, argument_number(name), mask)
-            check(status, f"scales of {name}")
+            check(lib.dnnl_primitive_attr_set_scales_mask(made, argument_number(name), mask), f"scales of {name}")
         for name in self.zero_points:
-            status = lib.dnnl_primitive_attr_set_zero_points_mask(owned, argument_number(name), 0)
-            check(status, f"zero point of {name}")
+            check(lib.dnnl_primitive_attr_set_zero_points_mask(made, argument_number(name), 0), f"zero point of {name}")
         if self.post_ops:
-            ops = ffi.new("dnnl_post_ops_t *")
-            check(lib.dnnl_post_ops_create(ops), "dnnl_post_ops_create")
-            chain = ffi.gc(ops[0], lib.dnnl_post_ops_destroy)
+            chain = owned("post_ops")
             for one in self.post_ops:
                 one.append(chain)
-            check(lib.dnnl_primitive_attr_set_post_ops(owned, chain), "dnnl_primitive_attr_set_post_ops")
-        return owned
+            check(lib.dnnl_primitive_attr_set_post_ops(made, chain), "dnnl_primitive_attr_set_post_ops")
+        return made
 
 
 def float_math() -> Attributes:
@@ -242,14 +236,25 @@ class PrimitiveDescriptor:
     def implementation(self) -> str:
         """The name that oneDNN gives the code it chose, such as `brgconv:avx512_core`."""
         found = ffi.new("char **")
-        status = lib.dnnl_primitive_desc_query(self.handle, constant("dnnl_query_impl_info_str"), 0, found)
-        check(status, "query of impl_info_str")
+        query = constant("dnnl_query_impl_info_str")
+        check(lib.dnnl_primitive_desc_query(self.handle, query, 0, found), "query of impl_info_str")
         return ffi.string(found[0]).decode()
 
     @property
     def is_slow(self) -> bool:
         """Whether oneDNN fell back on an implementation that is there to be right, not fast: an element at a time."""
-        return self.implementation.startswith(("ref", "simple:any", "simple_nchw"))
+        return self.implementation.startswith(("ref", "simple:any", "simple_nchw")) or "+ref" in self.implementation
+
+    @property
+    def unless_slow(self) -> PrimitiveDescriptor:
+        """This one.
+
+        Raises:
+            Unimplemented: oneDNN fell back on such an implementation, or hands the work on to one ("conv:any+ref:any").
+        """
+        if self.is_slow:
+            raise Unimplemented(f"oneDNN has only its reference code ({self.implementation})")
+        return self
 
     @property
     def is_best(self) -> bool:
@@ -271,12 +276,8 @@ class PrimitiveDescriptor:
         number = argument_number(name)
         if number not in self._arguments:
             found = lib.dnnl_primitive_desc_query_md(self.handle, constant("dnnl_query_exec_arg_md"), number)
-            made = ffi.new("dnnl_memory_desc_t *")
-            if found == ffi.NULL:
-                check(lib.dnnl_memory_desc_create_with_tag(made, 0, [0], 0, 0), "empty descriptor")
-            else:
-                check(lib.dnnl_memory_desc_clone(made, found), "dnnl_memory_desc_clone")
-            self._arguments[number] = Descriptor(made[0])
+            function, *given = ("create_with_tag", 0, [0], 0, 0) if found == ffi.NULL else ("clone", found)
+            self._arguments[number] = Descriptor.made(str(function), *given, what=f"descriptor of {name}")
         return self._arguments[number]
 
     @cached_property
@@ -288,23 +289,18 @@ class PrimitiveDescriptor:
     def primitive(self) -> Any:
         """The owned handle of the primitive, made on first use."""
         with _lock, with_openmp_threads(self.threads):
-            made = ffi.new("dnnl_primitive_t *")
             require_room(ROOM_BYTES, "oneDNN's code generator")
-            check(lib.dnnl_primitive_create(made, self.handle), f"dnnl_primitive_create of {self.key[0]}")
+            made = owned("primitive", self.handle, what=f"dnnl_primitive_create of {self.key[0]}")
             global _unfreed
             _unfreed += self.never_freed
-            return ffi.gc(made[0], lib.dnnl_primitive_destroy)
+            return made
 
     def alternatives(self) -> Iterator[PrimitiveDescriptor]:
         """Yield this and every further implementation that oneDNN has for the same request."""
         operation, arguments, attributes, threads, first, steady = self.key
-        skip = first
-        while True:
-            try:
+        with suppress(LookupError):
+            for skip in itertools.count(first):
                 yield _cached((operation, arguments, attributes, threads, skip, steady))
-            except LookupError:
-                return
-            skip += 1
 
 
 @remembered("arguments of oneDNN", entries=1024)

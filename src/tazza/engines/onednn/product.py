@@ -6,31 +6,27 @@ as a post-op that adds what C holds.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tazza.array.product import PRODUCTS, Beta, Form, Multiply, ProductForm
-from tazza.device import current_context
 from tazza.engines.onednn.descriptor import Descriptor
-from tazza.engines.onednn.library import Unimplemented, check, engine, ffi, lib, new_stream, unavailable
+from tazza.engines.onednn.launch import Direct
+from tazza.engines.onednn.library import Unimplemented, unavailable
 from tazza.engines.onednn.primitive import (
     Accumulate,
     Attributes,
     Binary,
     PostOp,
     PrimitiveDescriptor,
-    argument_number,
     describe,
     post_op,
-    with_openmp_threads,
 )
 from tazza.errors import UnavailableError
 from tazza.runtime.fpmath import FPMATH
-from tazza.tensor import CPUPlace, DataType, Dim, Strided
+from tazza.tensor import DataType, Dim, Strided
 from tazza.tensor.offer import Offer, Unsupported
 
 Array = NDArray[Any]
@@ -98,10 +94,7 @@ def _descriptor(form: Form, rank: int) -> Descriptor:
 
 
 def _multiply(found: PrimitiveDescriptor, scaled: bool) -> Multiply:
-    names: list[str | int] = ["src", "weights", "dst", *([post_op(0)] if scaled else [])]
-    if found.scratch_bytes:
-        names.append("scratchpad")
-    own = _Blocks(found, tuple(names))
+    own = Direct(found, "src", "weights", "dst", *([post_op(0)] if scaled else []))
 
     def multiply(a: Array, b: Array, c: Array, alpha: float, beta: float) -> None:
         del beta  # as the form says
@@ -109,35 +102,6 @@ def _multiply(found: PrimitiveDescriptor, scaled: bool) -> Multiply:
         if reason is not None:
             raise UnavailableError(f"engine 'onednn' is not available: {reason}")
         factor = [np.array([alpha], np.float32)] if scaled else []
-        addresses = [array.ctypes.data for array in (a, b, c, *factor)]
-        context = current_context(CPUPlace())
-        if found.scratch_bytes:
-            addresses.append(context.scratch(found.scratch_bytes).address)
-        block = own.filled(addresses)
-        stream = context.resource("onednn stream", new_stream)
-        with with_openmp_threads(found.threads):
-            status = lib.dnnl_primitive_execute(found.primitive, stream, len(addresses), block)
-        check(status, "matmul")
+        own.run(*(array.ctypes.data for array in (a, b, c, *factor)))
 
     return multiply
-
-
-class _Blocks(threading.local):
-    """The argument block of a primitive, one for each thread that runs it: its memory objects take new addresses."""
-
-    def __init__(self, found: PrimitiveDescriptor, names: tuple[str | int, ...]) -> None:
-        self._memories = [_memory(found.argument(name).handle) for name in names]
-        pairs = zip(map(argument_number, names), self._memories, strict=True)
-        self._block = ffi.new("dnnl_exec_arg_t[]", list(pairs))
-
-    def filled(self, addresses: Sequence[int]) -> Any:
-        """Return the block with these addresses, in the order of the names."""
-        for memory, address in zip(self._memories, addresses, strict=True):
-            lib.dnnl_memory_set_data_handle(memory, ffi.cast("void *", address))
-        return self._block
-
-
-def _memory(descriptor: Any) -> Any:
-    made = ffi.new("dnnl_memory_t *")
-    check(lib.dnnl_memory_create(made, descriptor, engine(), ffi.NULL), "memory of a product")
-    return ffi.gc(made[0], lib.dnnl_memory_destroy)

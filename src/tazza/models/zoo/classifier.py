@@ -15,9 +15,11 @@ from tazza.data_class import dataclass
 from tazza.errors import ShapeError
 from tazza.models import layers
 from tazza.models.loss_scale import LossScale, add_scaled_gradients
+from tazza.models.mixed_precision import in_sixteen_bits
 from tazza.models.model import Model
 from tazza.models.net import BlobReference
 from tazza.registry import Registry
+from tazza.tensor import DataType
 
 DATA, LABEL = "data", "label"
 """Blobs that a net of the zoo reads: images (N, C, S, S) as float32, and classes (N) as int32."""
@@ -57,17 +59,28 @@ class Classifier:
         model.net.add_external_output(SOFTMAX)
         return model
 
-    def training(self, *, accuracy: bool = True, scaling: LossScale | None = None, **options: Any) -> Model:
+    def training(
+        self,
+        *,
+        accuracy: bool = True,
+        scaling: LossScale | None = None,
+        activations: DataType | str = DataType.FLOAT,
+        **options: Any,
+    ) -> Model:
         """Return a model whose net makes `softmax`, `loss` and the gradients out of `data` and `label`.
 
         An optimizer comes after it. `accuracy` says whether the share of right answers is computed as well; with
-        `scaling` gradients are computed times a scale, see `models.loss_scale`.
+        `scaling` gradients are computed times a scale, see `models.loss_scale`; with `activations` of float16 or
+        bfloat16 scores are computed in 16 bits, on devices alone, see `models.mixed_precision`.
 
         Raises:
             ShapeError: the net is not built for images of this size.
+            DTypeError: activations of another type.
         """
         model = Model(f"{self.name}_train")
         scores = self._scores(model, is_test=False, **options)
+        if DataType.of(activations) is not DataType.FLOAT:
+            scores = in_sixteen_bits(model, scores, activations)
         softmax, loss = layers.softmax_with_loss(model, scores, LABEL, [SOFTMAX, LOSS])
         if accuracy:
             layers.accuracy(model, softmax, LABEL, ACCURACY)

@@ -12,7 +12,7 @@ what the last one found out:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 
@@ -25,9 +25,11 @@ from tazza.nets.plan.slices import Unsliceable, add_slices, lifetimes, take_plac
 from tazza.nets.plan.slicing import Slicing, find_slicings
 from tazza.operator import Array, Candidate, Chosen, OpView, Spec, choose_kernel, find_schema, rank_engines
 from tazza.operator.binding import check_overwritten
+from tazza.operator.launches import definition_key
 from tazza.operator.placement import check_places
 from tazza.operator.reorder import copy_view, reorder_launch
 from tazza.operator.schema import Inferred, logical
+from tazza.operator.told import told_by
 from tazza.proto import OperatorDef
 from tazza.tensor import ROW_MAJOR, Blob, DataType, Layout, Opaque, Place, Tensor, TensorSpec
 
@@ -76,25 +78,53 @@ class Region:
         return place_of(self.ops[0].device_option)
 
 
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """What a region is compiled for.
+
+    Attributes:
+        region: what to compile.
+        specs: spec of each input, with the layout in which it lies.
+        movable: inputs whose stored layout the program may choose.
+        context: where it will run.
+        read: returns the value of an input where inference needs one; the caller makes it part of the signature.
+        batch_invariant: the net wants each image to have the same bits in any batch.
+    """
+
+    region: Region
+    specs: Mapping[str, TensorSpec]
+    movable: frozenset[str]
+    context: Context
+    read: Callable[[str], Array | None]
+    batch_invariant: bool = False
+
+
 class _Restart(Exception):
     """Layouts of stored blobs have to change: compile again."""
 
 
 @dataclass(slots=True)
 class _Inference:
-    """What does not change from slice to slice and from pass to pass: views of operators, and what was inferred."""
+    """What does not change from slice to slice and from pass to pass: views of operators, what was inferred and chosen.
 
-    batch_invariant: bool
+    `likes` are what operators have in common that differ by names only: they share what was chosen.
+    """
+
+    asked: Compilation
     views: dict[int, OpView] = field(default_factory=dict[int, OpView])
+    likes: dict[int, Hashable] = field(default_factory=dict[int, Hashable])
     inferred: dict[tuple[object, ...], Inferred] = field(default_factory=dict[tuple[object, ...], Inferred])
+    chosen: dict[tuple[object, ...], Chosen] = field(default_factory=dict[tuple[object, ...], Chosen])
 
-    def view(self, region: Region, position: int) -> OpView:
+    def view(self, position: int) -> OpView:
         """Return the view of the operator at a position."""
         found = self.views.get(position)
         if found is None:
-            definition = region.ops[position]
-            view = find_schema(definition.type).view(definition, batch_invariant=self.batch_invariant)
+            definition = self.asked.region.ops[position]
+            view = find_schema(definition.type).view(definition, batch_invariant=self.asked.batch_invariant)
             found = self.views[position] = view
+            key = definition_key(definition)
+            self.likes[position] = position if key is None else key
         return found
 
     def infer(
@@ -118,10 +148,10 @@ class _State:
     context: Context
     read: Callable[[str], Array | None]
     choose: Chooser
+    inference: _Inference
     stored: dict[str, Layout]
     pinned: set[str]
     written: frozenset[str]
-    inference: _Inference
     current: dict[str, PlanValue] = field(default_factory=dict[str, PlanValue])
     copies: dict[tuple[PlanValue, Layout], PlanValue] = field(default_factory=dict[tuple[PlanValue, Layout], PlanValue])
     steps: list[Step] = field(default_factory=list[Step])
@@ -131,60 +161,36 @@ class _State:
     wishes: dict[str, str] = field(default_factory=dict[str, str])
     reshaped: dict[str, int] = field(default_factory=dict[str, int])
     loops: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
-    chosen: dict[tuple[object, ...], Chosen] = field(default_factory=dict[tuple[object, ...], Chosen])
+    told: dict[PlanValue, Array] = field(default_factory=dict[PlanValue, Array])
+    """What host values that are made within the region hold, where it follows from shapes."""
 
 
-def compile_region(
-    region: Region,
-    specs: Mapping[str, TensorSpec],
-    movable: frozenset[str],
-    context: Context,
-    read: Callable[[str], Array | None],
-    choose: Chooser = choose_kernel,
-    batch_invariant: bool = False,
-) -> Program:
-    """Compile a region for inputs of these specs.
-
-    Args:
-        region: what to compile.
-        specs: spec of each input, with the layout in which it lies.
-        movable: inputs whose stored layout the program may choose.
-        context: where it will run.
-        read: returns the value of an input where inference needs one; the caller makes it part of the signature.
-        choose: chooses the kernel of an operator.
-        batch_invariant: the net wants each image to have the same bits in any batch.
+def compile_region(asked: Compilation, choose: Chooser = choose_kernel) -> Program:
+    """Compile a region for inputs of some specs; `choose` chooses the kernel of an operator.
 
     Raises:
         Unplannable: a shape depends on data that is not there before the region runs, or the region leaves a blob
             that it read in another shape.
         TazzaError: an operator does not fit what it reads.
     """
-    here = context.place.is_host  # slices are for the caches of the host's processor
-    slicings = find_slicings(region.ops, specs, region.outputs, read) if here else ()
-    inference = _Inference(batch_invariant)
+    here = asked.context.place.is_host  # slices are for the caches of the host's processor
+    slicings = find_slicings(asked.region.ops, asked.specs, asked.region.outputs, asked.read) if here else ()
+    inference = _Inference(asked)
     while True:
         try:
-            return _compiled(region, specs, movable, context, read, choose, slicings, inference)
+            return _compiled(asked, choose, slicings, inference)
         except Unsliceable as found:
             slicings = tuple(cut for cut in slicings if cut is not found.cut)
 
 
-def _compiled(
-    region: Region,
-    specs: Mapping[str, TensorSpec],
-    movable: frozenset[str],
-    context: Context,
-    read: Callable[[str], Array | None],
-    choose: Chooser,
-    slicings: Sequence[Slicing],
-    inference: _Inference,
-) -> Program:
+def _compiled(asked: Compilation, choose: Chooser, slicings: Sequence[Slicing], inference: _Inference) -> Program:
+    region, specs = asked.region, asked.specs
     written = frozenset(name for op in region.ops for name in op.output)
     stored: dict[str, Layout] = {}
     pinned: set[str] = set()
     changes: Counter[str] = Counter()
     while True:
-        state = _State(region, context, read, choose, stored, pinned, written, inference)
+        state = _State(region, asked.context, asked.read, choose, inference, stored, pinned, written)
         state.wishes = _wishes(region)
         for name in region.inputs:
             spec = replace(specs[name], layout=stored.get(name, specs[name].layout))
@@ -198,13 +204,33 @@ def _compiled(
         settled = {
             name: layout
             for name, layout in _storage(state, specs).items()
-            if name in movable and name not in pinned and stored.get(name, specs[name].layout) != layout
+            if name in asked.movable and name not in pinned and stored.get(name, specs[name].layout) != layout
             if changes[name] < MOST_CHANGES
         }
-        if not settled:
-            return _laid_out(Program(state.steps, inputs, outputs, dict(stored), state.derived, state.loops))
         stored.update(settled)
+        if all(name in region.constants and name not in written for name in settled):
+            for name, layout in settled.items():
+                _store(state, inputs, name, layout)
+            return _laid_out(Program(state.steps, inputs, outputs, dict(stored), state.derived, state.loops))
         changes.update(settled.keys())
+
+
+def _store(state: _State, inputs: dict[str, PlanValue], name: str, layout: Layout) -> None:
+    """Let a constant lie as the copy of it that its first reader takes; who reads it as it lay gets a copy of that.
+
+    No other pass has to find out: nothing else depends on how a constant lies.
+    """
+    former, stored = inputs[name], state.copies[inputs[name], layout]
+    used = {value.root for step in state.steps for value in step.inputs}
+    stored.blob, stored.source, former.blob = name, None, None
+    inputs[name] = stored
+    state.derived.remove(stored)
+    for value in state.derived:
+        if value.source is former:
+            value.source = stored
+    if former in used:
+        former.source = stored
+        state.derived.append(former)
 
 
 def _walk(state: _State, slicings: Sequence[Slicing]) -> None:
@@ -243,20 +269,13 @@ def _located(state: _State, position: int) -> None:
 
 
 def _add(state: _State, position: int, definition: OperatorDef) -> None:
-    op = state.inference.view(state.region, position)
+    op = state.inference.view(position)
     schema = op.schema
     inputs = [state.current[name] for name in definition.input]
     values = _values(state, definition, op.input_letters)
     check_places(op, [value.spec for value in inputs], state.context.place)
     inferred = state.inference.infer(op, position, [logical(value.spec) for value in inputs], values)
-    outputs: list[TensorSpec] = []
-    for letter, name, spec in zip(op.output_letters, definition.output, inferred.specs, strict=True):
-        if not isinstance(spec, TensorSpec) or not spec.shape_known or schema.outputs_by_letter[letter].dynamic:
-            raise Unplannable(position, f"the size of {name!r} depends on data")
-        if name in definition.input:
-            _prepare_overwritten(state, letter, name, spec)
-        _note_shape(state, position, state.current.get(name), spec)
-        outputs.append(replace(spec, place=state.context.place, layout=_wish(state, definition, name, spec)))
+    outputs = _output_specs(state, position, op, inferred)
     inputs = [state.current[name] for name in definition.input]
     if any(spec.dtype is DataType.STRING for spec in (*outputs, *(value.spec for value in inputs))):
         # References to Python's objects: raw memory that others write in turn, as an arena is, cannot hold them.
@@ -274,6 +293,9 @@ def _add(state: _State, position: int, definition: OperatorDef) -> None:
     for letter, name, spec in zip(op.output_letters, definition.output, outputs, strict=True):
         over = _overwritten(definition, name, letter, chosen, list(zip(inputs, taken, strict=True)))
         results.append(_output(state, name, spec, chosen.output_layout(letter), over))
+    if not state.context.place.is_host:
+        told = told_by(op, [value.spec for value in inputs], outputs)
+        state.told.update({state.current[name]: value for name, value in told.items()})
     _note_update(state, definition, results)
     cost = schema.infer_cost(op, [value.spec for value in taken], [value.spec for value in results])
     key = state.region.keys[position]
@@ -292,6 +314,27 @@ def _add(state: _State, position: int, definition: OperatorDef) -> None:
     )
 
 
+def _output_specs(state: _State, position: int, op: OpView, inferred: Inferred) -> list[TensorSpec]:
+    """Return the specs of the outputs of an operator, with places and the layouts that are wished for.
+
+    Raises:
+        Unplannable: one has no size yet, or is on the host, under a name that something else has there.
+    """
+    definition, here = op.definition, state.context.place
+    places = op.schema.infer_places(op, here)[1]
+    outputs: list[TensorSpec] = []
+    for letter, name, spec, place in zip(op.output_letters, definition.output, inferred.specs, places, strict=True):
+        if not isinstance(spec, TensorSpec) or not spec.shape_known or op.schema.outputs_by_letter[letter].dynamic:
+            raise Unplannable(position, f"the size of {name!r} depends on data")
+        if name in definition.input:
+            _prepare_overwritten(state, letter, name, spec)
+        elif place != here and name in state.current:
+            raise Unplannable(position, f"{name!r} is made on the host twice")
+        _note_shape(state, position, state.current.get(name), spec)
+        outputs.append(replace(spec, place=place, layout=_wish(state, definition, name, spec)))
+    return outputs
+
+
 def _chosen(
     state: _State,
     position: int,
@@ -300,11 +343,12 @@ def _chosen(
     inputs: Sequence[TensorSpec],
     outputs: Sequence[TensorSpec],
 ) -> Chosen:
-    """Choose a kernel; what was chosen for one slice serves all."""
-    key = (position, *inputs, *outputs)
-    found = state.chosen.get(key)
+    """Choose a kernel; what was chosen for one slice, or one layer of a shape, serves all."""
+    kept = state.inference
+    key = (kept.likes[position], *inputs, *outputs)
+    found = kept.chosen.get(key)
     if found is None:
-        found = state.chosen[key] = state.choose(op, ranking, state.context, inputs, outputs)
+        found = kept.chosen[key] = state.choose(op, ranking, state.context, inputs, outputs)
     return found
 
 
@@ -328,6 +372,8 @@ def _values(state: _State, definition: OperatorDef, letters: Sequence[str]) -> C
     def value_of(letter: str) -> Array | None:
         name = definition.input[letters.index(letter)]
         value = state.current[name]
+        if value in state.told:
+            return state.told[value]
         return state.read(name) if value.blob == name and not _rewritten(state, name) else None
 
     return value_of
@@ -399,7 +445,8 @@ def _overwritten(
 def _output(state: _State, name: str, spec: TensorSpec, layout: Layout, over: PlanValue | None) -> PlanValue:
     """Enter the value that a step writes under a name, over another one where it is in place."""
     if over is None:
-        value = PlanValue(name, replace(spec, layout=layout))
+        elsewhere = spec.place != state.context.place  # where no arena is
+        value = PlanValue(name, replace(spec, layout=layout), blob=name if elsewhere else None)
     else:
         if over.root.blob != name and name in state.stored and name not in state.pinned:
             state.pinned.add(name)

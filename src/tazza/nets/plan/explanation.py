@@ -15,9 +15,11 @@ from tazza.nets.plan.program import PlanValue, Program, Step
 from tazza.nets.plan.rewrite import Rewrite
 from tazza.nets.plan.slices import lifetimes
 from tazza.operator import Operator
+from tazza.operator.estimate import estimated
 from tazza.proto import OperatorDef
 from tazza.runtime.log import logger
 from tazza.tensor import ROW_MAJOR, Layout, Opaque, Strided, TensorSpec, channels_last
+from tazza.tensor.place import CPU_KIND
 
 
 @dataclass(slots=True)
@@ -161,7 +163,7 @@ def _row(step: Step, origin: tuple[str, ...], slices: int, time_s: float | None)
         shown,
         sum(value.nbytes for value in step.outputs),
         time_s,
-        step.choices,
+        estimated(step.choices, step.cost, on_host=step.kernel is not None and step.kernel.device == CPU_KIND),
         slices,
         definition=step.op.definition,
         reads=tuple(map(_held, step.inputs)),

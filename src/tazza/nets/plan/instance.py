@@ -8,7 +8,7 @@ spec and memory; `watch` compares identities, `bind` does all anew.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,10 @@ from tazza.errors import TazzaError
 from tazza.nets.plan.copies import Copies, Copy
 from tazza.nets.plan.lending import Loan, loan_of
 from tazza.nets.plan.program import PlanValue, Program, Step
-from tazza.nets.plan.recorded import Part, Recorded, record
+from tazza.nets.plan.recorded import Recorded, record
 from tazza.operator import BlobOwner, Call, Kernel, Operands
 from tazza.operator.kernel import kernel_failure
-from tazza.operator.native_calls import NativeCalls, grouped
+from tazza.operator.native_calls import NativeCalls, Part, grouped, run_parts
 from tazza.operator.reorder import bind_reorder, relayout
 from tazza.operator.schema import gather
 from tazza.operator.watch import Watch, Watched, watched
@@ -69,8 +69,7 @@ class Instance:
         self._copies = copies
         self._held: dict[PlanValue, Copy] = {}
         self._arena: Allocation | None = None
-        self._parts: list[Part] = []
-        self._calls: list[Call] = []
+        self._parts: Sequence[Part[int]] = ()
         self._silent = True
         self.recorded: Recorded | None = None
         """What a device runs instead of the calls, from the second run of a binding on."""
@@ -96,7 +95,7 @@ class Instance:
 
     def unbound(self) -> bool:
         """Whether `bind` has to run before the next run."""
-        return (not self._calls and bool(self.program.steps)) or self.watch.moved()
+        return (not self._parts and bool(self.program.steps)) or self.watch.moved()
 
     def note_values(self, flags: int) -> None:
         """Take the values that shapes were inferred from for known as they are now; `flags`: see `kernel_changes`."""
@@ -133,7 +132,7 @@ class Instance:
         Raises:
             OutOfMemoryError: the arena does not fit.
         """
-        self._calls, self._parts, self.recorded, self._runs = [], [], None, 0
+        self._parts, self.recorded, self._runs = (), None, 0
         self.watch = Watch()  # what fails half-way is bound to nothing
         self._bound.clear()
         blobs: list[Watched] = []
@@ -148,12 +147,11 @@ class Instance:
             self._arena = allocator_of(self.context.place, "arena").allocate(arena.nbytes, "arena of a plan")
         self._storage = Storage(self.context.place, allocation=self._arena)
         count = len(self.program.steps)
-        self._parts = list(grouped((position, self._step(position, self.context)) for position in range(count)))
-        self._silent = all(isinstance(call, NativeCalls) for _, call in self._parts)
+        parts = list(grouped((position, self._step(position, self.context)) for position in range(count)))
+        self._silent = all(isinstance(call, NativeCalls) for _, call in parts)
         self._written = [self._bound[value.root].storage for value in self.program.outputs.values()]
         self.watch = Watch(blobs)
-        # Last, since it says that all is bound. A segment's own method: one call less for what runs most.
-        self._calls = [call.segment.run if isinstance(call, NativeCalls) else call for _, call in self._parts]
+        self._parts = parts  # last, since it says that all is bound
 
     def _bind_input(self, name: str, value: PlanValue) -> Watched:
         blob = self._owner.get_blob(name)
@@ -262,26 +260,16 @@ class Instance:
         """
         if not self.on_host:
             self._run_there()
-            return
-        if len(self._calls) > 1 or not self._silent:
-            self._run(self._calls, self._parts)
-            return
-        if self._constants:
-            self.refresh()
-        try:
-            for call in self._calls:  # the one segment that most predictions are
-                result = call()
-                if result[0]:
-                    raise self._failed(self._parts[0], result)
-        finally:
-            for storage in self._written:
-                storage.version += 1
+        elif self._silent and not self._constants:  # the one segment that most small nets are
+            run_parts(self._parts, self._written, self._located)
+        else:
+            self._run(self._parts)
 
     def run_timed(self) -> list[float]:
         """Run all steps once, as `run` does; return the seconds that each took."""
         seconds = [0.0] * len(self.program.steps)
         try:
-            self._run([_timed(seconds, positions, call) for positions, call in self._parts], self._parts)
+            self._run([(positions, _timed(seconds, positions, call)) for positions, call in self._parts])
         finally:
             self.context.wait()
         return seconds
@@ -294,42 +282,18 @@ class Instance:
         try:
             if self._runs in RECORDED_IN and (self.recorded is None or not self.recorded.whole):
                 self.recorded = record(self.program.steps, self._parts, context, self._step)
-                if self.recorded is not None:
-                    self._calls = [call for _, call in self.recorded.parts]
-            self._run(self._calls, self._parts if self.recorded is None else self.recorded.parts)
+            self._run(self._parts if self.recorded is None else self.recorded.parts)
         finally:
             context.leave()
 
-    def _run(self, calls: Sequence[Callable[[], Any]], parts: Sequence[Part]) -> None:
+    def _run(self, parts: Sequence[Part[int]]) -> None:
         if self._constants:
             self.refresh()
         if self._silent:
-            self._run_calls(calls, parts)
+            run_parts(parts, self._written, self._located)
         else:
             with np.errstate(all="ignore"):  # Caffe2 lets NaN and infinity pass
-                self._run_calls(calls, parts)
-
-    def _run_calls(self, calls: Sequence[Callable[[], Any]], parts: Sequence[Part]) -> None:
-        done = 0
-        try:
-            for call in calls:
-                result = call()
-                if result is not None and isinstance(parts[done][1], NativeCalls) and result[0]:
-                    raise self._failed(parts[done], result)
-                done += 1
-        except TazzaError as error:
-            self._locate(error, parts, done)
-            raise
-        except Exception as error:
-            wrapped = kernel_failure(error)
-            self._locate(wrapped, parts, done)
-            try:
-                raise wrapped from error
-            finally:
-                del wrapped  # its traceback holds this frame
-        finally:
-            for storage in self._written:
-                storage.version += 1
+                run_parts(parts, self._written, self._located)
 
     def refresh(self) -> None:
         """Copy constants that were written since into the layouts that kernels read.
@@ -352,36 +316,29 @@ class Instance:
                     self.context.wait()  # nets on other streams read it as soon as it says that it is made
                     copy.made_from = made
 
-    def _failed(self, part: Part, result: tuple[int, int]) -> TazzaError:
-        positions, call = part
-        assert isinstance(call, NativeCalls), "only segments answer"
-        error = call.call(result[0]).error(result[1])
-        error.add_context(f"in operator {self._name(positions[result[0] - 1])}")
-        return error
-
-    def _locate(self, error: TazzaError, parts: Sequence[Part], part: int) -> None:
-        if part < len(parts) and not isinstance(parts[part][1], NativeCalls):
-            first, *others = map(self._name, parts[part][0])
-            error.add_context(f"in a graph from {first} to {others[-1]}" if others else f"in operator {first}")
+    def _located(self, error: Exception, positions: tuple[int, ...]) -> TazzaError:
+        """Return an error of a run with the step, or the recorded ones, in its text."""
+        found = error if isinstance(error, TazzaError) else kernel_failure(error)
+        first, *others = map(self._name, positions)
+        found.add_context(f"in a graph from {first} to {others[-1]}" if others else f"in operator {first}")
+        return found
 
     def _name(self, position: int) -> str:
         definition = self.program.steps[position].op.definition
         return f"{definition.type}({', '.join(definition.input)} -> {', '.join(definition.output)})"
 
 
-def _timed(seconds: list[float], positions: tuple[int, ...], call: Call) -> Callable[[], Any]:
-    """Return a call that notes how long it, or each row of it, took; it answers as `call` does."""
+def _timed(seconds: list[float], positions: tuple[int, ...], call: Call) -> Call:
+    """Return a call that adds how long it, or each row of it, took."""
 
-    def run() -> Any:
+    def run() -> None:
         if isinstance(call, NativeCalls):
-            result, rows = call.segment.run_timed()
-            for position, row in zip(positions, rows, strict=True):
-                seconds[position] += float(row)
-            return result
-        start = time.perf_counter()
-        call()
-        seconds[positions[0]] += time.perf_counter() - start
-        return None
+            for position, row_s in zip(positions, call.run_timed()[1].tolist(), strict=True):
+                seconds[position] += row_s
+        else:
+            start = time.perf_counter()
+            call()
+            seconds[positions[0]] += time.perf_counter() - start
 
     return run
 

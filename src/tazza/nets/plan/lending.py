@@ -12,11 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from tazza.data_class import dataclass
 from tazza.nets.plan.program import PlanValue, Program
 from tazza.operator import Call, Movable, NativeCall
-from tazza.operator.native_calls import NativeCalls
+from tazza.operator.native_calls import NativeCalls, Part
 from tazza.tensor import ROW_MAJOR, Tensor
-
-Parts = Sequence[tuple[tuple[int, ...], Call]]
-"""Calls of an instance, each with the positions of the steps that it runs."""
 
 
 @dataclass(slots=True)
@@ -43,7 +40,7 @@ class Loan:
         self.at = address
 
 
-def loan_of(program: Program, name: str, tensor: Tensor, parts: Parts) -> Loan | None:
+def loan_of(program: Program, name: str, tensor: Tensor, parts: Iterable[Part[int]]) -> Loan | None:
     """Return how calls that were bound to a tensor, the blob of an input, can be moved; None if they cannot."""
     value = program.inputs[name]
     if name in program.copied or name in program.values_read or value.spec.layout != ROW_MAJOR:

@@ -23,7 +23,7 @@ from tazza.errors import NotFoundError, TazzaError
 from tazza.nets.base import PLAN, NetBase, net_type
 from tazza.nets.explanation import Explanation, StepWatcher
 from tazza.nets.plan.blobs import PlanBlobs
-from tazza.nets.plan.compiler import Region, Unplannable, input_spec
+from tazza.nets.plan.compiler import Compilation, Region, Unplannable, input_spec
 from tazza.nets.plan.explanation import Running, Times, explain_net, tell, tell_watchers
 from tazza.nets.plan.instance import Instance, SparedError, StepHost
 from tazza.nets.plan.instances import INSTANCES
@@ -38,6 +38,7 @@ from tazza.operator import Array, BlobOwner, Kernel, Operator, find_schema, read
 from tazza.operator.kernel import value_key
 from tazza.operator.reorder import REORDERING
 from tazza.proto import NetDef, OperatorDef
+from tazza.runtime.collecting import uncollected
 from tazza.runtime.flags import kernel_changes, kernel_flags
 from tazza.runtime.heap import give_back
 from tazza.runtime.threads import thread_count
@@ -213,7 +214,7 @@ class PlanNet(NetBase, StepHost):
         watchers = self._watchers if self._cloned_from is None else self.watchers
         try:
             if not watchers:
-                self._run_parts(self._current(), frozenset(), None, run)
+                self._run_parts(self._current(), run)
             else:
                 self._run_watched(run, watchers)
         except BaseException:
@@ -225,7 +226,7 @@ class PlanNet(NetBase, StepHost):
     def _run_watched(self, run: Run | None, watchers: Sequence[StepWatcher]) -> None:
         times, start_s = Times(), time.perf_counter()
         try:
-            self._run_parts(self._current(), frozenset(), times, run)
+            self._run_parts(self._current(), run, times)
         finally:
             end_s = time.perf_counter()
             tell(self._running_parts(), times)
@@ -248,7 +249,9 @@ class PlanNet(NetBase, StepHost):
         finally:
             self._given = {}
 
-    def _run_parts(self, rewrite: Rewrite, done: frozenset[int], times: Times | None, run: Run | None = None) -> None:
+    def _run_parts(
+        self, rewrite: Rewrite, run: Run | None = None, times: Times | None = None, done: frozenset[int] = frozenset()
+    ) -> None:
         """Run all parts but those whose operators, by position, are done; `times` takes what each took."""
         assert self._cut is not None, "taken with the rewritten net"
         parts = self._cut.parts
@@ -273,7 +276,7 @@ class PlanNet(NetBase, StepHost):
                 with self._shared.lock:
                     rewrite.recut(part.keys[found.position])
                     self._take_cut(rewrite)
-                self._run_parts(rewrite, done.union(*map(_positions, parts[:number])), times, run)
+                self._run_parts(rewrite, run, times, done.union(*map(_positions, parts[:number])))
                 return
             except TazzaError as error:
                 error.add_context(f"in net {self.name!r}; {LEFT}")
@@ -383,6 +386,7 @@ class PlanNet(NetBase, StepHost):
     def _reads_the_same(self, program: Program) -> bool:
         return all(value_key(self._tensor(name).plain()) == value for name, value in program.values_read.items())
 
+    @uncollected
     def _compiled(
         self, rewrite: Rewrite, region: Region, specs: dict[str, TensorSpec], movable: frozenset[str]
     ) -> Program:
@@ -398,7 +402,8 @@ class PlanNet(NetBase, StepHost):
 
         # What another program stores in its own way already stays there.
         free = frozenset(name for name in movable if specs[name].layout == ROW_MAJOR)
-        program = compile_fastest(region, specs, free, new_context(region.place), read, self.batch_invariant)
+        place = new_context(region.place)
+        program = compile_fastest(Compilation(region, specs, free, place, read, self.batch_invariant))
         program.values_read = reads
         give_back()  # what loading and compiling left, before the arena is allocated
         return program
@@ -448,7 +453,7 @@ class PlanNet(NetBase, StepHost):
         """
         took = Times()
         if times:
-            self.run_exclusively(lambda: self._run_parts(self._current(), frozenset(), took))
+            self.run_exclusively(lambda: self._run_parts(self._current(), times=took))
         return explain_net(self._running_parts(), took)
 
     def _running_parts(self) -> Running:

@@ -1,7 +1,8 @@
 """Which operators of a net are compiled together, and which run one by one.
 
 An operator runs by itself (it is *loose*) when its kernel works on blobs and the workspace, when a blob of it holds no
-tensor, when the size of an output depends on data, or when it may work across devices. A loose operator ends a region,
+tensor, when the size of an output depends on data, or when it may work across devices; on a device also when it reads
+nothing there, but numbers of the host, since these are there before the region. A loose operator ends a region,
 unless it can run before all of it: it reads and writes nothing that the region's operators write, and writes nothing
 that they read. The operators of a region stand on one device.
 """
@@ -36,8 +37,10 @@ def why_loose(definition: OperatorDef) -> str | None:
     op = schema.view(definition)
     used = [schema.inputs_by_letter[letter] for letter in op.input_letters]
     made = [schema.outputs_by_letter[letter] for letter in op.output_letters]
-    if not place.is_host and (schema.inputs_can_cross_devices or any(blob.host for blob in (*used, *made))):
+    if not place.is_host and schema.inputs_can_cross_devices:
         return "a blob of it may lie on another device"
+    if not place.is_host and any(blob.host for blob in (*used, *made)) and all(blob.host for blob in used):
+        return "it reads nothing of the device"
     if not all(blob.only_tensors for blob in (*used, *made)):
         return "a blob of it holds no tensor"
     if any(blob.dynamic for blob in made):
@@ -93,6 +96,17 @@ def partition(
     return _regions(ops, groups, frozenset(survivors), frozenset(constants), (origins, keys))
 
 
+def _made_on_host(ops: Sequence[OperatorDef]) -> frozenset[str]:
+    """Return what operators of one device make elsewhere."""
+    place = place_of(ops[0].device_option)
+    found: set[str] = set()
+    for op in ops if not place.is_host else ():
+        schema = find_schema(op.type)
+        places = schema.infer_places(schema.view(op), place)[1]
+        found.update(name for name, at in zip(op.output, places, strict=True) if at.is_host)
+    return frozenset(found)
+
+
 def _conflict(first: Touched, second: Touched) -> bool:
     """Whether two operators have to stay in order."""
     return not set(first.writes).isdisjoint(second.named) or not set(first.named).isdisjoint(second.writes)
@@ -115,7 +129,8 @@ def _regions(
             parts.append(group)
         else:
             own = tuple(ops[i] for i in group)
-            outputs = frozenset(name for op in own for name in op.output) & needed
+            # What is made on the host beside a device has a blob: the arena is the device's.
+            outputs = frozenset(name for op in own for name in op.output) & needed | _made_on_host(own)
             crossing |= outputs
             made_from, keys = tuple(names[0][i] for i in group), tuple(names[1][i] for i in group)
             parts.append(Region(own, inputs, outputs, constants & frozenset(inputs), made_from, keys, tuple(group)))

@@ -25,11 +25,10 @@ from typing import Any, TypeAlias, TypeGuard, cast
 from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.errors import FileError, FormatError, UnsupportedError
-from tazza.nets.plan.compiler import Region, compile_region
+from tazza.nets.plan.compiler import Compilation, compile_region
 from tazza.nets.plan.program import Program
 from tazza.operator import (
     ENGINES,
-    Array,
     Candidate,
     Chosen,
     Kernel,
@@ -71,24 +70,17 @@ SLOWER_AROUND = "slower with the reorders around it, as the search found"
 _lock = freed_in_child(threading.Lock())
 
 
-def compile_fastest(
-    region: Region,
-    specs: Mapping[str, TensorSpec],
-    movable: frozenset[str],
-    context: Context,
-    read: Callable[[str], Array | None],
-    batch_invariant: bool = False,
-) -> Program:
+def compile_fastest(asked: Compilation) -> Program:
     """Compile a region, after a search where one is asked for; see `compile_region`.
 
     What is the fastest depends on how many images there are, so where these shall not matter nothing is searched.
     """
-    plain = compile_region(region, specs, movable, context, read, batch_invariant=batch_invariant)
+    plain = compile_region(asked)
     asks = any(_asks(step.op) for step in plain.steps if not step.op.batch_invariant)
-    if not context.place.is_host or not asks:
+    if not asked.context.place.is_host or not asks:
         return plain
-    search = _Search(context)
-    found = compile_region(region, specs, movable, context, read, search.choose)
+    search = _Search(asked.context)
+    found = compile_region(asked, search.choose)
     search.save()
     best = min((plain, found), key=search.seconds)
     if best is plain:
@@ -267,7 +259,7 @@ def _told(chosen: Chosen, found: Sequence[_Way], best: _Way, totals: Totals) -> 
         times = [totals[way.name] for way in found if way.kernel.engine == engine and way.name in totals]
         searched_ns = 1e9 * min(times) if times else None
         former = told.get(engine, Choice(engine, False, None))
-        told[engine] = replace(former, reason=SLOWER, searched_ns=searched_ns)
+        told[engine] = replace(former, reason=SLOWER, searched_ns=searched_ns, could=True)
     taken = replace(told.pop(best.kernel.engine), reason=None)
     return (*told.values(), taken)
 

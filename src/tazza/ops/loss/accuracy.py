@@ -4,7 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, Effects, OpView, Role, arg, blob, forbidden, kernel, schema, streamed
+from tazza.operator import (
+    FLOAT,
+    HALVES,
+    Array,
+    Cost,
+    Effects,
+    OpView,
+    Role,
+    arg,
+    blob,
+    forbidden,
+    kernel,
+    schema,
+    streamed,
+)
 from tazza.ops.loss.cross_entropy import check_labels
 from tazza.ops.shape.axis import product
 from tazza.tensor import DataType, TensorSpec
@@ -15,8 +29,11 @@ ACCURACY = schema(
 
     Equal scores rank by index. A label that is no class, and one whose score is NaN, counts as missed. Without rows
     the accuracy is NaN.""",
-    inputs=[blob("X", FLOAT, "N D", doc="scores"), blob("label", DataType.INT32, "N", role=Role.INDEX)],
-    outputs=[blob("accuracy", "X", "")],
+    inputs=[
+        blob("X", FLOAT, "N D", elsewhere=HALVES, doc="scores"),
+        blob("label", DataType.INT32, "N", role=Role.INDEX),
+    ],
+    outputs=[blob("accuracy", FLOAT, "")],
     args=[arg("top_k", int, 1, minimum=1, doc="how many of the highest scores count")],
     effects=Effects.PURE,
     no_gradient=forbidden("it is a step function of the scores"),

@@ -11,6 +11,7 @@ import numpy as np
 from tazza.errors import DTypeError, NumericError
 from tazza.operator import (
     FLOAT,
+    HALVES,
     Array,
     Cost,
     Effects,
@@ -51,16 +52,16 @@ SOFTMAX_WITH_LOSS = schema(
     label[n, d] * log(max(P[n, d], 1e-20)). Without weights each row counts 1. The loss is 0 where the weights sum up to
     0 and where there are no rows. The gradient is that of the loss alone; what else depends on P adds nothing.""",
     inputs=[
-        blob("X", FLOAT, "*S", doc="(lead..., D...)"),
+        blob("X", FLOAT, "*S", elsewhere=HALVES, doc="(lead..., D...)"),
         blob(
             "label", role=Role.INDEX, doc="int32, (lead...) or (lead..., 1); with label_prob float32, (lead..., D...)"
         ),
-        blob("weights", "X", optional=True, role=Role.DATA, doc="N elements"),
+        blob("weights", FLOAT, optional=True, role=Role.DATA, doc="N elements"),
     ],
     outputs=[
         blob("P", "X", "*S"),
-        blob("loss", "X", ""),
-        blob("unused", "X", "0", optional=True, doc="left empty; old nets name it"),
+        blob("loss", FLOAT, ""),
+        blob("unused", FLOAT, "0", optional=True, doc="left empty; old nets name it"),
     ],
     args=LOSS_ARGS,
     effects=Effects.PURE,
@@ -110,7 +111,7 @@ def softmax_with_loss_infer(
     op: OpView, X: TensorSpec, label: TensorSpec, weights: TensorSpec | None
 ) -> tuple[TensorSpec, ...]:
     check_inputs(op, X, label, weights)
-    specs = (TensorSpec(X.dims, X.dtype), TensorSpec((), X.dtype), TensorSpec((0,), X.dtype))
+    specs = (TensorSpec(X.dims, X.dtype), TensorSpec((), DataType.FLOAT), TensorSpec((0,), DataType.FLOAT))
     return specs[: len(op.output_letters)]
 
 
@@ -187,9 +188,9 @@ SOFTMAX_WITH_LOSS_GRADIENT = schema(
     inputs=[
         blob("X", None, "*S", role=Role.SHAPE, doc="of any type"),
         blob("label", role=Role.INDEX),
-        blob("weights", "P", optional=True, role=Role.DATA),
-        blob("P", FLOAT, "*S", role=Role.DATA),
-        blob("dloss", "P", role=Role.DATA, doc="one element, of any rank"),
+        blob("weights", FLOAT, optional=True, role=Role.DATA),
+        blob("P", FLOAT, "*S", role=Role.DATA, elsewhere=HALVES),
+        blob("dloss", FLOAT, role=Role.DATA, doc="one element, of any rank"),
     ],
     outputs=[blob("dX", "P", "*S")],
     args=LOSS_ARGS,

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Effects, GradientRequest, OpView, arg, blob, ends, formula, kernel, schema
+from tazza.operator import (
+    FLOAT,
+    HALVES,
+    Array,
+    Effects,
+    GradientRequest,
+    OpView,
+    arg,
+    blob,
+    ends,
+    formula,
+    kernel,
+    schema,
+)
 from tazza.ops.math.elementwise import formula_cost
 from tazza.proto import OperatorDef
 
@@ -19,7 +32,7 @@ CLIP = schema(
     """Y = min(max(X, min), max).
 
     Without bounds, infinities become the largest finite numbers. NaN stays.""",
-    inputs=[blob("X", FLOAT, "*S")],
+    inputs=[blob("X", FLOAT, "*S", elsewhere=HALVES)],
     outputs=[blob("Y", like="X")],
     args=BOUNDS,
     in_place={"Y": "X"},
@@ -47,7 +60,7 @@ def clip(op: OpView, X: Array, Y: Array) -> None:
 CLIP_GRADIENT = schema(
     "ClipGradient",
     "dX = dY where min < Y < max, else 0.",
-    inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "#S")],
+    inputs=[blob("Y", FLOAT, "*S", elsewhere=HALVES), blob("dY", "Y", "#S")],
     outputs=[blob("dX", like="Y")],
     args=BOUNDS,
     in_place={"dX": "dY"},

@@ -12,6 +12,7 @@ import numpy as np
 from tazza.errors import GradientError
 from tazza.operator import (
     FLOAT,
+    HALVES,
     Array,
     Cost,
     Dims,
@@ -40,7 +41,7 @@ MATMUL = schema(
 
     Y is (M, N), or has the shape of `like` when that is there.""",
     inputs=[
-        blob("A", FLOAT, doc="as a matrix (M, K)"),
+        blob("A", FLOAT, elsewhere=HALVES, doc="as a matrix (M, K)"),
         blob("B", "A", role=Role.PARAMETER, doc="as a matrix (K, N)"),
         blob("like", optional=True, role=Role.SHAPE, doc="its shape is that of Y; its value does not matter"),
     ],
@@ -124,7 +125,10 @@ BATCH_MATMUL = schema(
     A is (batch..., M, K), B (batch..., K, N) with the same batch. With `broadcast` the batches are broadcast against
     each other as NumPy does it, and there is no gradient. A of rank 1 is one row, B of rank 1 one column, whatever
     trans_a and trans_b say; that dimension of Y is left out, and Y of two vectors is (1).""",
-    inputs=[blob("A", FLOAT, doc="(batch..., M, K)"), blob("B", "A", role=Role.PARAMETER, doc="(batch..., K, N)")],
+    inputs=[
+        blob("A", FLOAT, elsewhere=HALVES, doc="(batch..., M, K)"),
+        blob("B", "A", role=Role.PARAMETER, doc="(batch..., K, N)"),
+    ],
     outputs=[blob("Y", "A", doc="(batch..., M, N)")],
     args=[
         *TRANSPOSED,

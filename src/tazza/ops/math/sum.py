@@ -9,6 +9,7 @@ import numpy as np
 from tazza.errors import DTypeError, SchemaError
 from tazza.operator import (
     FLOAT,
+    HALVES,
     Array,
     Cost,
     Effects,
@@ -35,7 +36,7 @@ SUMMABLE = frozenset({DataType.FLOAT, DataType.DOUBLE, DataType.INT32, DataType.
 SUM = schema(
     "Sum",
     "Y = X0 + X1 + ..., from left to right.",
-    inputs=[blob("X", SUMMABLE, variadic=True)],
+    inputs=[blob("X", SUMMABLE, variadic=True, elsewhere=HALVES)],
     outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
     effects=Effects.PURE,
@@ -110,7 +111,7 @@ def sum_(X: tuple[Array, ...], Y: Array) -> None:
 SUM_INT = schema(
     "SumInt",
     "Y = X0 + X1 + ..., from left to right; as Sum, but without a gradient.",
-    inputs=[blob("X", SUMMABLE, variadic=True)],
+    inputs=[blob("X", SUMMABLE, variadic=True, elsewhere=HALVES)],
     outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
     effects=Effects.PURE,

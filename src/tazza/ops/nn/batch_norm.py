@@ -17,6 +17,7 @@ import numpy as np
 from tazza.errors import ArgumentError, SchemaError
 from tazza.operator import (
     FLOAT,
+    HALVES,
     Array,
     Cost,
     Cut,
@@ -36,7 +37,7 @@ from tazza.operator import (
 )
 from tazza.ops.nn.window import channels_first
 from tazza.proto import OperatorDef
-from tazza.tensor import TensorSpec
+from tazza.tensor import DataType, TensorSpec
 
 ARGS = (
     arg("epsilon", float, 1e-5, doc="added to the variance; above 0"),
@@ -55,7 +56,7 @@ SPATIAL_BN = schema(
     size of this one, and give the statistics. An empty batch leaves the running pair as it is and gives zeros as saved
     pair.""",
     inputs=[
-        blob("X", FLOAT, doc="(N, C, S...), NHWC: (N, S..., C)"),
+        blob("X", FLOAT, elsewhere=HALVES, doc="(N, C, S...), NHWC: (N, S..., C)"),
         blob("scale", FLOAT, role=Role.PARAMETER, doc="(C)"),
         blob("bias", FLOAT, role=Role.PARAMETER, doc="(C)"),
         blob("mean", FLOAT, role=Role.STATE, doc="(C), running"),
@@ -108,7 +109,7 @@ def spatial_bn_validate(op: OpView) -> None:
 def spatial_bn_infer(op: OpView, X: TensorSpec, **vectors: TensorSpec | None) -> tuple[TensorSpec, ...]:
     C = _channels(op, X)
     _check_vectors(op, C, vectors)
-    spec = TensorSpec((C,), X.dtype)
+    spec = TensorSpec((C,), DataType.FLOAT)
     specs = {"Y": X, "running_mean": vectors["mean"], "running_var": vectors["var"]}
     return tuple(specs.get(letter) or spec for letter in op.output_letters)
 
@@ -172,9 +173,9 @@ SPATIAL_BN_GRADIENT = schema(
     epsilon). With num_batches above 1, dscale_sum and dbias_sum are sums over that many batches; what leaves, and what
     dX takes, is their mean.""",
     inputs=[
-        blob("X", FLOAT),
+        blob("X", FLOAT, elsewhere=HALVES),
         blob("scale", FLOAT, role=Role.PARAMETER),
-        blob("dY", FLOAT),
+        blob("dY", "X"),
         blob("mean", FLOAT, role=Role.STATE, doc="(C), saved or running"),
         blob("inv_std", FLOAT, role=Role.STATE, doc="(C), saved; with is_test the running variance"),
         blob("dscale_sum", FLOAT, optional=True),
@@ -213,7 +214,8 @@ def spatial_bn_gradient_infer(
     )
     C = _channels(op, X)
     _check_vectors(op, C, vectors)
-    return X, TensorSpec((C,), X.dtype), TensorSpec((C,), X.dtype)
+    vector = TensorSpec((C,), DataType.FLOAT)  # what is learned and kept of a channel stays in float32
+    return X, vector, vector
 
 
 @SPATIAL_BN_GRADIENT.cost

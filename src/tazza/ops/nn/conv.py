@@ -22,6 +22,7 @@ import numpy as np
 from tazza.errors import ArgumentError
 from tazza.operator import (
     FLOAT,
+    HALVES,
     Array,
     Cost,
     Dims,
@@ -221,7 +222,7 @@ def convs(type: str) -> OpSchema:
         Cross-correlation over sliding windows, as in all deep-learning libraries. The number of spatial dimensions is
         that of the kernel, not that of the operator's name.""",
         inputs=[
-            blob("X", FLOAT, doc="(N, C, in...), NHWC: (N, in..., C)"),
+            blob("X", FLOAT, elsewhere=HALVES, doc="(N, C, in...), NHWC: (N, in..., C)"),
             blob("W", "X", role=Role.PARAMETER, doc="(M, C/G, k...), NHWC: (M, k..., C/G)"),
             blob("b", "X", optional=True, role=Role.PARAMETER, doc="(M)"),
         ],
@@ -256,7 +257,7 @@ def conv_gradients(type: str) -> OpSchema:
         """dW, db and dX of a convolution, from X, W and dY.
 
         Outputs: (dW, db, dX); without db when `no_bias`; without dX when `no_gradient_to_input`.""",
-        inputs=[blob("X", FLOAT), blob("W", "X", role=Role.PARAMETER), blob("dY", "X")],
+        inputs=[blob("X", FLOAT, elsewhere=HALVES), blob("W", "X", role=Role.PARAMETER), blob("dY", "X")],
         outputs=[blob("dW", like="W"), blob("db", "X", optional=True), blob("dX", like="X", optional=True)],
         args=[
             *CONV_ARGS,

@@ -23,6 +23,7 @@ import numpy as np
 from tazza.errors import ArgumentError
 from tazza.operator import (
     FLOAT,
+    HALVES,
     Array,
     Cost,
     Dims,
@@ -145,7 +146,7 @@ CONV_TRANSPOSE = schema(
 
     What a convolution with the same arguments does to its input when dX is made from dY. Dilation has no effect.""",
     inputs=[
-        blob("X", FLOAT, doc="(N, C, in...), NHWC: (N, in..., C)"),
+        blob("X", FLOAT, elsewhere=HALVES, doc="(N, C, in...), NHWC: (N, in..., C)"),
         blob("W", "X", role=Role.PARAMETER, doc="(C, M/G, k...), NHWC: (C, k..., M/G)"),
         blob("b", "X", optional=True, role=Role.PARAMETER, doc="(M)"),
     ],
@@ -214,7 +215,7 @@ CONV_TRANSPOSE_GRADIENT = schema(
     """dW, db and dX of a transposed convolution, from X, W and dY; dX is the convolution of dY.
 
     Outputs: (dW, db, dX); without db when `no_bias`; without dX when `no_gradient_to_input`.""",
-    inputs=[blob("X", FLOAT), blob("W", "X", role=Role.PARAMETER), blob("dY", "X")],
+    inputs=[blob("X", FLOAT, elsewhere=HALVES), blob("W", "X", role=Role.PARAMETER), blob("dY", "X")],
     outputs=[blob("dW", like="W"), blob("db", "X", optional=True), blob("dX", like="X", optional=True)],
     args=[
         *CONV_TRANSPOSE_ARGS,

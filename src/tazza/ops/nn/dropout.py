@@ -11,6 +11,7 @@ from tazza.device import Generator
 from tazza.errors import ArgumentError, SchemaError
 from tazza.operator import (
     FLOAT,
+    HALVES,
     Array,
     Cost,
     Effects,
@@ -37,7 +38,7 @@ DROPOUT = schema(
 
     With `is_test` Y = X, and a mask that is asked for is True everywhere. A seeded operator draws the mask that Caffe2
     draws.""",
-    inputs=[blob("X", FLOAT, "*S")],
+    inputs=[blob("X", FLOAT, "*S", elsewhere=HALVES)],
     outputs=[blob("Y", like="X"), blob("mask", MASK, "*S", optional=True)],
     args=[RATIO, arg("is_test", int, doc="0: train, with both outputs; else Y = X")],
     in_place={"Y": "X"},
@@ -83,7 +84,10 @@ def dropout(op: OpView, random: Generator, X: Array, Y: Array, mask: Array | Non
 DROPOUT_GRAD = schema(
     "DropoutGrad",
     "dX = dY * mask / (1 - ratio); with is_test dX = dY.",
-    inputs=[blob("dY", FLOAT), blob("mask", MASK, optional=True, doc="as many elements as dY, of any shape")],
+    inputs=[
+        blob("dY", FLOAT, elsewhere=HALVES),
+        blob("mask", MASK, optional=True, doc="as many elements as dY, of any shape"),
+    ],
     outputs=[blob("dX", like="dY")],
     args=[RATIO, arg("is_test", int, 0, doc="the forward operator changed nothing")],
     in_place={"dX": "dY"},

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Effects, GradientRequest, OpView, arg, blob, ends, formula, kernel, schema
+from tazza.operator import (
+    FLOAT,
+    HALVES,
+    Array,
+    Effects,
+    GradientRequest,
+    OpView,
+    arg,
+    blob,
+    ends,
+    formula,
+    kernel,
+    schema,
+)
 from tazza.ops.math.elementwise import formula_cost
 from tazza.proto import OperatorDef
 
@@ -13,7 +26,7 @@ ALPHA = arg("alpha", float, 1.0, doc="Y falls to -alpha for X towards minus infi
 ELU = schema(
     "Elu",
     "Y = X where X >= 0, else alpha * (exp(X) - 1).",
-    inputs=[blob("X", FLOAT, "*S")],
+    inputs=[blob("X", FLOAT, "*S", elsewhere=HALVES)],
     outputs=[blob("Y", like="X")],
     args=[ALPHA],
     in_place={"Y": "X"},
@@ -42,7 +55,7 @@ def elu(op: OpView, X: Array, Y: Array) -> None:
 ELU_GRADIENT = schema(
     "EluGradient",
     "dX = dY where Y >= 0, else dY * (Y + alpha).",
-    inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "*S")],
+    inputs=[blob("Y", FLOAT, "*S", elsewhere=HALVES), blob("dY", "Y", "*S")],
     outputs=[blob("dX", like="Y")],
     args=[ALPHA],
     in_place={"dX": "dY"},
@@ -72,7 +85,7 @@ SELU = schema(
     """Y = scale * X where X > 0, else scale * alpha * (exp(X) - 1).
 
     The default values keep mean 0 and variance 1 from layer to layer.""",
-    inputs=[blob("X", FLOAT, "*S")],
+    inputs=[blob("X", FLOAT, "*S", elsewhere=HALVES)],
     outputs=[blob("Y", like="X")],
     args=SELF_NORMALISING,
     in_place={"Y": "X"},
@@ -100,7 +113,7 @@ def selu(op: OpView, X: Array, Y: Array) -> None:
 SELU_GRADIENT = schema(
     "SeluGradient",
     "dX = scale * dY where Y > 0, else dY * (Y + scale * alpha).",
-    inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "#S")],
+    inputs=[blob("Y", FLOAT, "*S", elsewhere=HALVES), blob("dY", "Y", "#S")],
     outputs=[blob("dX", like="Y")],
     args=SELF_NORMALISING,
     in_place={"dX": "dY"},

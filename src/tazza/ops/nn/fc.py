@@ -14,6 +14,7 @@ from tazza.data_class import dataclass
 from tazza.errors import DTypeError
 from tazza.operator import (
     FLOAT,
+    HALVES,
     Array,
     Cost,
     Dims,
@@ -138,7 +139,7 @@ def fcs(type: str, row: Weights) -> OpSchema:
 
     Y keeps the dimensions of X before `axis`. X of rank 1 needs `axis` 0.""",
         inputs=[
-            blob("X", FLOAT, doc="(lead..., K), K possibly spread over several dimensions"),
+            blob("X", FLOAT, elsewhere=HALVES, doc="(lead..., K), K possibly spread over several dimensions"),
             blob("W", "X", role=Role.PARAMETER, doc=f"{row.shape}, both possibly spread over several dimensions"),
             blob("b", "X", "M", role=Role.PARAMETER),
         ],
@@ -182,7 +183,7 @@ def fc_gradients(type: str, row: Weights) -> OpSchema:
 
     dX may be left out.""",
         inputs=[
-            blob("X", FLOAT),
+            blob("X", FLOAT, elsewhere=HALVES),
             blob("W", role=Role.PARAMETER, doc="without dX of any type: not read"),
             blob("dY", "X", doc="(lead..., M), or the same rows in another shape: (..., M)"),
         ],

@@ -16,9 +16,10 @@ from typing import Any, cast
 import numpy as np
 
 from tazza.data_class import dataclass
-from tazza.errors import ArgumentError, SchemaError
+from tazza.errors import ArgumentError, DTypeError, SchemaError
 from tazza.operator import (
     FLOAT,
+    HALVES,
     ArgSpec,
     Array,
     BlobSpec,
@@ -114,8 +115,10 @@ def check_formula(op: OpView, argument: str, names: Collection[str]) -> None:
 
 
 def _check_operands(op: OpView, Y: TensorSpec, operands: Mapping[str, Any]) -> None:
-    """Check that every operand has the shape of Y."""
+    """Check that every operand has the shape and type of Y."""
     for number, spec in enumerate(cast("tuple[TensorSpec, ...]", operands["S"])):
+        if spec.dtype is not Y.dtype:
+            raise op.error(DTypeError, f"s{number} is {spec.dtype.label}, Y is {Y.dtype.label}", "insert a Cast")
         if spec.dims is not None and Y.dims is not None:
             relation = f"s{number} has the shape {show_dims(spec.dims)}, Y has {show_dims(Y.dims)}"
             op.require(shapes_agree(spec.dims, Y.dims), relation, "operands are not broadcast")
@@ -130,7 +133,18 @@ def apply_epilogue(op: OpView, y: Array, S: Sequence[Array], Y: Array) -> None:
 EPILOGUE = Tail(
     lambda op: epilogue_of(op).flops,
     lambda op, y, values, Y: apply_epilogue(op, y, values["S"], Y),
-    inputs=(blob("S", FLOAT, like="Y", variadic=True, optional=True, role=Role.DATA, doc="each of the shape of Y"),),
+    inputs=(
+        blob(
+            "S",
+            FLOAT,
+            like="Y",
+            variadic=True,
+            optional=True,
+            role=Role.DATA,
+            elsewhere=HALVES,
+            doc="each of the shape and type of Y",
+        ),
+    ),
     args=(
         arg("operands", int, 0, minimum=0, doc="how many of the last inputs are S"),
         arg("epilogue", str, "y", doc="formula over y, s0, s1 ..."),

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Effects, GradientRequest, OpView, arg, blob, ends, formula, kernel, schema
+from tazza.operator import (
+    FLOAT,
+    HALVES,
+    Array,
+    Effects,
+    GradientRequest,
+    OpView,
+    arg,
+    blob,
+    ends,
+    formula,
+    kernel,
+    schema,
+)
 from tazza.ops.math.elementwise import formula_cost
 from tazza.ops.math.erf import erf_of
 from tazza.proto import OperatorDef
@@ -18,7 +31,7 @@ GELU = schema(
     """Y = X * P with P = (1 + erf(X / sqrt(2))) / 2, the share of a normal distribution below X.
 
     With `fast_gelu`, P = (1 + tanh(sqrt(2 / pi) * (X + 0.044715 X^3))) / 2.""",
-    inputs=[blob("X", FLOAT, "*S")],
+    inputs=[blob("X", FLOAT, "*S", elsewhere=HALVES)],
     outputs=[blob("Y", like="X")],
     args=[FAST],
     effects=Effects.PURE,
@@ -47,7 +60,7 @@ GELU_GRADIENT = schema(
     """dX = dY * (P + X * dP / dX).
 
     For the exact form dP / dX is the normal density exp(-X^2 / 2) / sqrt(2 pi).""",
-    inputs=[blob("dY", FLOAT, "*S"), blob("X", "dY", "*S")],
+    inputs=[blob("dY", FLOAT, "*S", elsewhere=HALVES), blob("X", "dY", "*S")],
     outputs=[blob("dX", like="dY")],
     args=[FAST],
     effects=Effects.PURE,

@@ -12,6 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from tazza.operator import (
     FLOAT,
+    HALVES,
     Array,
     Cost,
     Effects,
@@ -40,7 +41,7 @@ ARGS = (
 LRN = schema(
     "LRN",
     "Y = X * scale^-beta with scale[c] = bias + alpha / size * (sum of X * X over the window of c).",
-    inputs=[blob("X", FLOAT, doc="(N, C, H, W), NHWC: (N, H, W, C)")],
+    inputs=[blob("X", FLOAT, elsewhere=HALVES, doc="(N, C, H, W), NHWC: (N, H, W, C)")],
     outputs=[blob("Y", like="X"), blob("scale", like="X", optional=True)],
     args=ARGS,
     effects=Effects.PURE,
@@ -90,7 +91,7 @@ LRN_GRADIENT = schema(
 
     A window of even size is not symmetric: channel i is seen by i - n // 2 ... i + (n - 1) // 2. scale is computed
     again.""",
-    inputs=[blob("X", FLOAT, "A B C D"), blob("Y", "X", "A B C D"), blob("dY", "X", "A B C D")],
+    inputs=[blob("X", FLOAT, "A B C D", elsewhere=HALVES), blob("Y", "X", "A B C D"), blob("dY", "X", "A B C D")],
     outputs=[blob("dX", like="X")],
     args=ARGS,
     effects=Effects.PURE,

@@ -22,6 +22,7 @@ from tazza.data_class import dataclass
 from tazza.errors import ArgumentError
 from tazza.operator import (
     FLOAT,
+    HALVES,
     ArgSpec,
     Array,
     Cost,
@@ -308,7 +309,7 @@ def pools(type: str, row: Pooling) -> OpSchema:
     made = schema(
         type,
         row.formula,
-        inputs=[blob("X", FLOAT, doc="(N, C, in...), NHWC: (N, in..., C)")],
+        inputs=[blob("X", FLOAT, elsewhere=HALVES, doc="(N, C, in...), NHWC: (N, in..., C)")],
         outputs=[blob("Y", "X", doc="(N, C, out...), NHWC: (N, out..., C)")],
         args=row.args,
         effects=Effects.PURE,
@@ -335,7 +336,7 @@ def pool_gradients(type: str, row: Pooling) -> OpSchema:
     made = schema(
         type,
         row.gradient_formula,
-        inputs=[blob("X", FLOAT), blob("Y", "X"), blob("dY", "X")],
+        inputs=[blob("X", FLOAT, elsewhere=HALVES), blob("Y", "X"), blob("dY", "X")],
         outputs=[blob("dX", like="X")],
         args=row.args,
         effects=Effects.PURE,

@@ -5,14 +5,27 @@ from __future__ import annotations
 import numpy as np
 
 from tazza.errors import ArgumentError
-from tazza.operator import FLOAT, Array, Effects, GradientRequest, OpView, arg, blob, ends, formula, kernel, schema
+from tazza.operator import (
+    FLOAT,
+    HALVES,
+    Array,
+    Effects,
+    GradientRequest,
+    OpView,
+    arg,
+    blob,
+    ends,
+    formula,
+    kernel,
+    schema,
+)
 from tazza.ops.math.elementwise import formula_cost
 from tazza.proto import OperatorDef
 
 RELU = schema(
     "Relu",
     "Y = max(X, 0).",
-    inputs=[blob("X", FLOAT, "*S")],
+    inputs=[blob("X", FLOAT, "*S", elsewhere=HALVES)],
     outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
     effects=Effects.PURE,
@@ -41,7 +54,7 @@ def relu(X: Array, Y: Array) -> None:
 RELU_GRADIENT = schema(
     "ReluGradient",
     "dX = dY where Y > 0, else 0.",
-    inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "*S")],
+    inputs=[blob("Y", FLOAT, "*S", elsewhere=HALVES), blob("dY", "Y", "*S")],
     outputs=[blob("dX", like="Y")],
     in_place={"dX": "dY"},
     effects=Effects.PURE,
@@ -66,7 +79,7 @@ SLOPE = arg("alpha", float, 0.01, doc="slope for X < 0")
 LEAKY_RELU = schema(
     "LeakyRelu",
     "Y = X where X >= 0, else alpha * X.",
-    inputs=[blob("X", FLOAT, "*S")],
+    inputs=[blob("X", FLOAT, "*S", elsewhere=HALVES)],
     outputs=[blob("Y", like="X")],
     args=[SLOPE],
     in_place={"Y": "X"},
@@ -95,7 +108,7 @@ def leaky_relu(op: OpView, X: Array, Y: Array) -> None:
 LEAKY_RELU_GRADIENT = schema(
     "LeakyReluGradient",
     "dX = dY where Y >= 0, else alpha * dY.",
-    inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "#S")],
+    inputs=[blob("Y", FLOAT, "*S", elsewhere=HALVES), blob("dY", "Y", "#S")],
     outputs=[blob("dX", like="Y")],
     args=[SLOPE],
     in_place={"dX": "dY"},
@@ -120,7 +133,7 @@ CEILING = arg("n", float, 6.0, doc="largest value of Y, above 0")
 RELU_N = schema(
     "ReluN",
     "Y = min(max(X, 0), n).",
-    inputs=[blob("X", FLOAT, "*S")],
+    inputs=[blob("X", FLOAT, "*S", elsewhere=HALVES)],
     outputs=[blob("Y", like="X")],
     args=[CEILING],
     in_place={"Y": "X"},
@@ -156,7 +169,7 @@ def relu_n(op: OpView, X: Array, Y: Array) -> None:
 RELU_N_GRADIENT = schema(
     "ReluNGradient",
     "dX = dY where 0 < Y < n, else 0.",
-    inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "*S")],
+    inputs=[blob("Y", FLOAT, "*S", elsewhere=HALVES), blob("dY", "Y", "*S")],
     outputs=[blob("dX", like="Y")],
     args=[CEILING],
     in_place={"dX": "dY"},
@@ -182,7 +195,7 @@ THRESHOLD = arg("alpha", float, 1.0, doc="what X must be above to pass")
 THRESHOLDED_RELU = schema(
     "ThresholdedRelu",
     "Y = X where X > alpha, else 0; NaN gives 0.",
-    inputs=[blob("X", FLOAT, "*S")],
+    inputs=[blob("X", FLOAT, "*S", elsewhere=HALVES)],
     outputs=[blob("Y", like="X")],
     args=[THRESHOLD],
     in_place={"Y": "X"},
@@ -213,7 +226,7 @@ THRESHOLDED_RELU_GRADIENT = schema(
 
     As in Caffe2, below 0 the sign turns that of dY around. Only a negative alpha lets such Y through: then it is not
     the derivative.""",
-    inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "#S")],
+    inputs=[blob("Y", FLOAT, "*S", elsewhere=HALVES), blob("dY", "Y", "#S")],
     outputs=[blob("dX", like="Y")],
     args=[THRESHOLD],
     in_place={"dX": "dY"},

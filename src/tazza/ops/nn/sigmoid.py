@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Effects, GradientRequest, OpView, arg, blob, ends, formula, kernel, schema
+from tazza.operator import (
+    FLOAT,
+    HALVES,
+    Array,
+    Effects,
+    GradientRequest,
+    OpView,
+    arg,
+    blob,
+    ends,
+    formula,
+    kernel,
+    schema,
+)
 from tazza.ops.math.elementwise import formula_cost
 from tazza.proto import OperatorDef
 
 SIGMOID = schema(
     "Sigmoid",
     "Y = 1 / (1 + exp(-X)).",
-    inputs=[blob("X", FLOAT, "*S")],
+    inputs=[blob("X", FLOAT, "*S", elsewhere=HALVES)],
     outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
     effects=Effects.PURE,
@@ -39,7 +52,7 @@ def sigmoid(X: Array, Y: Array) -> None:
 SIGMOID_GRADIENT = schema(
     "SigmoidGradient",
     "dX = dY * Y * (1 - Y).",
-    inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "*S")],
+    inputs=[blob("Y", FLOAT, "*S", elsewhere=HALVES), blob("dY", "Y", "*S")],
     outputs=[blob("dX", like="Y")],
     in_place={"dX": "dY"},
     effects=Effects.PURE,
@@ -66,7 +79,7 @@ LINE = (
 HARD_SIGMOID = schema(
     "HardSigmoid",
     "Y = min(max(alpha * X + beta, 0), 1).",
-    inputs=[blob("X", FLOAT, "*S")],
+    inputs=[blob("X", FLOAT, "*S", elsewhere=HALVES)],
     outputs=[blob("Y", like="X")],
     args=LINE,
     in_place={"Y": "X"},
@@ -94,7 +107,7 @@ def hard_sigmoid(op: OpView, X: Array, Y: Array) -> None:
 HARD_SIGMOID_GRADIENT = schema(
     "HardSigmoidGradient",
     "dX = alpha * dY where 0 < Y < 1, else 0.",
-    inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "*S")],
+    inputs=[blob("Y", FLOAT, "*S", elsewhere=HALVES), blob("dY", "Y", "*S")],
     outputs=[blob("dX", like="Y")],
     args=LINE,
     in_place={"dX": "dY"},
@@ -117,7 +130,7 @@ def hard_sigmoid_gradient_kernel(op: OpView, Y: Array, dY: Array, dX: Array) -> 
 SWISH = schema(
     "Swish",
     "Y = X / (1 + exp(-X)).",
-    inputs=[blob("X", FLOAT, "*S")],
+    inputs=[blob("X", FLOAT, "*S", elsewhere=HALVES)],
     outputs=[blob("Y", like="X")],
     effects=Effects.PURE,
     source="Ramachandran, Zoph, Le 2017, arXiv 1710.05941, section 5",
@@ -146,7 +159,7 @@ SWISH_GRADIENT = schema(
     """dX = dY * (Y + (1 - Y) / (1 + exp(-X))).
 
     From Y = X s with s = 1 / (1 + exp(-X)): dY / dX = s + X s (1 - s) = Y + s (1 - Y).""",
-    inputs=[blob("X", FLOAT, "*S"), blob("Y", "X", "#S"), blob("dY", "X", "#S")],
+    inputs=[blob("X", FLOAT, "*S", elsewhere=HALVES), blob("Y", "X", "#S"), blob("dY", "X", "#S")],
     outputs=[blob("dX", like="X")],
     in_place={"dX": "dY"},
     effects=Effects.PURE,

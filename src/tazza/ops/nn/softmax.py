@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Cost, Effects, GradientRequest, OpView, arg, blob, ends, kernel, schema
+from tazza.operator import FLOAT, HALVES, Array, Cost, Effects, GradientRequest, OpView, arg, blob, ends, kernel, schema
 from tazza.ops.shape.axis import axes_from, cut
 from tazza.proto import OperatorDef
 from tazza.tensor import TensorSpec
@@ -17,7 +17,7 @@ SOFTMAX = schema(
 
     With the default axis an image (N, C, H, W) is normalised over C, H and W. The maximum is subtracted first, so that
     nothing overflows.""",
-    inputs=[blob("X", FLOAT, "*S")],
+    inputs=[blob("X", FLOAT, "*S", elsewhere=HALVES)],
     outputs=[blob("Y", "X", "*S")],
     args=[AXIS],
     effects=Effects.PURE,
@@ -64,7 +64,7 @@ SOFTMAX_GRADIENT = schema(
     """dX = Y * (dY - sum of Y * dY), the sum over all dimensions from `axis` on.
 
     From dY[j] / dX[i] = Y[j] * ((i = j) - Y[i]).""",
-    inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "#S")],
+    inputs=[blob("Y", FLOAT, "*S", elsewhere=HALVES), blob("dY", "Y", "#S")],
     outputs=[blob("dX", "Y", "*S")],
     args=[AXIS],
     effects=Effects.PURE,

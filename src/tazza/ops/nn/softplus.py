@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Effects, GradientRequest, blob, ends, formula, kernel, schema
+from tazza.operator import FLOAT, HALVES, Array, Effects, GradientRequest, blob, ends, formula, kernel, schema
 from tazza.ops.math.elementwise import formula_cost
 from tazza.proto import OperatorDef
 
 SOFTPLUS = schema(
     "Softplus",
     "Y = log(1 + exp(X)).",
-    inputs=[blob("X", FLOAT, "*S")],
+    inputs=[blob("X", FLOAT, "*S", elsewhere=HALVES)],
     outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
     effects=Effects.PURE,
@@ -40,7 +40,7 @@ SOFTPLUS_GRADIENT = schema(
     """dX = dY * (1 - exp(-Y)).
 
     The sigmoid of X, since exp(Y) = 1 + exp(X).""",
-    inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "#S")],
+    inputs=[blob("Y", FLOAT, "*S", elsewhere=HALVES), blob("dY", "Y", "#S")],
     outputs=[blob("dX", like="Y")],
     in_place={"dX": "dY"},
     effects=Effects.PURE,
@@ -62,7 +62,7 @@ def softplus_gradient_kernel(Y: Array, dY: Array, dX: Array) -> None:
 SOFTSIGN = schema(
     "Softsign",
     "Y = X / (1 + |X|).",
-    inputs=[blob("X", FLOAT, "*S")],
+    inputs=[blob("X", FLOAT, "*S", elsewhere=HALVES)],
     outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
     effects=Effects.PURE,
@@ -89,7 +89,7 @@ def softsign(X: Array, Y: Array) -> None:
 SOFTSIGN_GRADIENT = schema(
     "SoftsignGradient",
     "dX = dY / (1 + |X|)**2.",
-    inputs=[blob("X", FLOAT, "*S"), blob("dY", "X", "*S")],
+    inputs=[blob("X", FLOAT, "*S", elsewhere=HALVES), blob("dY", "X", "*S")],
     outputs=[blob("dX", like="X")],
     in_place={"dX": "dY"},
     effects=Effects.PURE,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.operator import FLOAT, Array, Effects, GradientRequest, blob, ends, formula, kernel, schema
+from tazza.operator import FLOAT, HALVES, Array, Effects, GradientRequest, blob, ends, formula, kernel, schema
 from tazza.ops.math.elementwise import formula_cost
 from tazza.proto import OperatorDef
 
 TANH = schema(
     "Tanh",
     "Y = (exp(X) - exp(-X)) / (exp(X) + exp(-X)).",
-    inputs=[blob("X", FLOAT, "*S")],
+    inputs=[blob("X", FLOAT, "*S", elsewhere=HALVES)],
     outputs=[blob("Y", like="X")],
     in_place={"Y": "X"},
     effects=Effects.PURE,
@@ -38,7 +38,7 @@ def tanh(X: Array, Y: Array) -> None:
 TANH_GRADIENT = schema(
     "TanhGradient",
     "dX = dY * (1 - Y * Y).",
-    inputs=[blob("Y", FLOAT, "*S"), blob("dY", "Y", "*S")],
+    inputs=[blob("Y", FLOAT, "*S", elsewhere=HALVES), blob("dY", "Y", "*S")],
     outputs=[blob("dX", like="Y")],
     in_place={"dX": "dY"},
     effects=Effects.PURE,

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from tazza.data_class import dataclass
 from tazza.errors import TazzaError
 from tazza.operator import Operator
-from tazza.operator.native_calls import BoundCalls, NativeCalls
+from tazza.operator.native_calls import BoundCalls, Part, in_pieces, run_parts
 from tazza.operator.reorder import Refresh
-from tazza.operator.watch import Watch, Watched, watched
-from tazza.runtime.segment import Segment
+from tazza.operator.watch import Watch, Watched, watch_together, watched
 from tazza.tensor import Blob, Storage
 
 ROWS = 64
@@ -28,25 +27,22 @@ class Loop:
     each: tuple[BoundCalls, ...]
     watch: Watch
     refreshes: tuple[tuple[Operator, Refresh], ...]
-    pieces: tuple[NativeCalls, ...]
+    parts: tuple[Part[Operator], ...]
     written: tuple[Storage, ...]
 
     @classmethod
     def of(cls, each: Sequence[BoundCalls], outside: Sequence[Blob]) -> Loop | None:
         """Join steps in their order; None where two of them rest on different states of a blob."""
         known: dict[int, Watched] = {id(blob): watched(blob) for blob in outside}
-        for one in (one for bound in each for one in bound.watch):
-            before = known.setdefault(id(one[0]), one)
-            if before[1] is not one[1] or (before[2] is not None and one[2] is not None and before[2:] != one[2:]):
-                return None
+        if not all(watch_together(known, bound.watch) for bound in each):
+            return None
         refreshes = {id(refresh): (operator, refresh) for bound in each for operator, refresh in bound.refreshes}
         calls = [pair for bound in each for pair in bound.calls]
-        pieces = [calls[i : i + ROWS] for i in range(0, len(calls), ROWS)]
         return cls(
             tuple(each),
             Watch(known.values(), flags=None),
             tuple(refreshes.values()),
-            tuple(NativeCalls(Segment([call for _, call in rows]), tuple(key for key, _ in rows)) for rows in pieces),
+            tuple(in_pieces(calls, ROWS)),
             tuple({id(storage): storage for bound in each for storage in bound.written}.values()),
         )
 
@@ -60,18 +56,9 @@ class Loop:
         Raises:
             TazzaError: a call failed, or the run has to end.
         """
-        for owner, refresh in self.refreshes:
-            try:
-                refresh()
-            except Exception as error:
-                raise owner.located(error) from error
-        try:
-            for piece in self.pieces:
-                if operator.check is not None:
-                    operator.check()
-                piece()
-        except TazzaError as error:
-            raise (error.key.located(error) if isinstance(error.key, Operator) else error) from error.__cause__
-        finally:
-            for storage in self.written:
-                storage.version += 1
+        run_parts((((owner,), refresh) for owner, refresh in self.refreshes), (), _located)
+        run_parts(self.parts, self.written, _located, operator.check)
+
+
+def _located(error: Exception, owners: tuple[Operator, ...]) -> TazzaError:
+    return owners[0].located(error)

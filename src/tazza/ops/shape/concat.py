@@ -29,6 +29,7 @@ from tazza.operator import (
     show_dims,
     streamed,
 )
+from tazza.operator.told import tells
 from tazza.ops.nn.channel import ORDER
 from tazza.ops.shape.axis import agree, require_one_type
 from tazza.proto import OperatorDef
@@ -114,6 +115,11 @@ def concat_cost(op: OpView, X: tuple[TensorSpec, ...], Y: TensorSpec, split_info
     return streamed(X, (Y, split_info))
 
 
+def concat_extents(op: OpView, X: Sequence[TensorSpec]) -> dict[str, list[int]]:
+    axis = join_axis(op, "Y", len(X[0].shape) + adds_axis(op))
+    return {"split_info": [1 if adds_axis(op) else spec.shape[axis] for spec in X]}
+
+
 def concat_gradient(g: GradientRequest) -> list[OperatorDef]:
     return g.emit("Split", [g.dY, g.split_info], [g.GI(i) for i in range(len(g.definition.input))])
 
@@ -156,6 +162,7 @@ def concats(type: str) -> OpSchema:
     made.hands_on("X", when=lambda op: len(op.input_letters) == 1 and not adds_axis(op))
     made.batched("X", when=lambda op: not adds_axis(op) and (op.axis is None or op.axis > 0), but=["split_info"])
     made.cost(concat_cost)
+    tells(made, concat_extents)
     made.gradient(concat_gradient)
     kernel(made)(concat)
     return made

@@ -43,6 +43,7 @@ class CopyLaunch:
     """Copies X to Y, wherever both lie that the context reaches."""
 
     scratch_bytes: int = 0
+    capturable: bool = False
 
     def bind(self, operands: Operands) -> Call:
         """Return the copy."""

@@ -28,6 +28,7 @@ from tazza.operator import (
     show_dims,
     streamed,
 )
+from tazza.operator.told import tells
 from tazza.ops.shape.axis import RANK_MAX, agree, product, unknown_dims
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
@@ -124,6 +125,7 @@ def reshape_gradient(g: GradientRequest) -> list[OperatorDef]:
     return g.emit("Reshape", [g.dY, g.old_shape], [g.dX, f"_{g.dX}_dims"])
 
 
+tells(RESHAPE, lambda op, specs: {"old_shape": specs[0].shape})
 RESHAPE.gradient(reshape_gradient, copy_arguments=False)  # back to old_shape, whatever the arguments were
 
 

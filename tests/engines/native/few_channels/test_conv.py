@@ -58,6 +58,7 @@ def assert_close(actual: Array, expected: Array) -> None:
     np.testing.assert_allclose(actual, expected, rtol=0, atol=3e-6 * float(np.abs(expected).max()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("image", "filters", "given"), SHAPES)
 def test_forward(image: tuple[int, ...], filters: tuple[int, ...], given: dict[str, Any]) -> None:
     X, W, b = arrays(image, filters)

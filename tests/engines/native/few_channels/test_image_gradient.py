@@ -45,6 +45,7 @@ def _output(X: Array, W: Array, **args: Any) -> Array:
     return np.random.default_rng(3).standard_normal(Y.shape).astype(np.float32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("image", "filters", "given"), SHAPES)
 def test_gradients(image: tuple[int, ...], filters: tuple[int, ...], given: dict[str, Any]) -> None:
     X, W, _ = arrays(image, filters)
@@ -82,6 +83,7 @@ def test_any_number_of_threads() -> None:
         np.testing.assert_array_equal(one, found[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "reason"), [({"stride": 2}, "where windows lie apart"), ({"pad": 3}, "are wider than the window")]
 )

@@ -66,6 +66,7 @@ def check(X: Array, args: dict[str, Any]) -> None:
 DIMENSION = st.tuples(st.integers(1, 19), st.integers(1, 4), st.integers(1, 5), st.integers(0, 3), st.integers(0, 3))
 
 
+@pytest.mark.slow
 @given(st.lists(DIMENSION, min_size=1, max_size=3), st.sampled_from([1, 3, 17]))
 @settings(max_examples=40, deadline=None)
 def test_any_window(dimensions: list[tuple[int, int, int, int, int]], channels: int) -> None:

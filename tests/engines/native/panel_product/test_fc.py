@@ -23,6 +23,7 @@ def made(N: int, K: int, M: int) -> list[NDArray[Any]]:
     return [random.standard_normal(shape, np.float32) for shape in ((N, K), (M, K), (M,))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("N", "K", "M"), [(1, 7, 5), (13, 40, 33), (29, 3, 100), (700, 301, 18)])
 def test_it_is_the_product_and_rows_know_nothing_of_each_other(
     N: int, K: int, M: int, monkeypatch: pytest.MonkeyPatch

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.skipif(not tiled(64, VECTORS, 32), reason="this process
 GRADIENT = operator_def("FCGradient", ["X", "W", "dY"], ["dW", "db", "dX"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("N", "K", "M"), [(32, 5, 64), (64, 70, 96), (544, 33, 288), (1056, 18, 544)])
 def test_it_is_the_product_to_the_last_bits_of_float32(N: int, K: int, M: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fc_gradient, "LEAST_FLOPS", 0)

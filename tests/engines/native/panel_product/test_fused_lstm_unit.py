@@ -16,6 +16,7 @@ N, D = 3, 7
 GATES = 4 * D
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forget_bias", [0.0, 1.5])
 def test_it_is_its_parts_also_behind_new_weights(forget_bias: float) -> None:
     random = np.random.default_rng(5)

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 def test_weights_that_were_written_are_read_anew() -> None:
     given = inputs(2, 2, biases=True)
     names = [f"in{i}" for i in range(len(given))]

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from tazza.engines.native.panel_product import fc
+from tazza.engines.native.panel_product import code, fc
 from tazza.engines.native.panel_product.panels import ENGINE
 from tazza.engines.native.panel_product.tile_product import tiled
 from tazza.operator import operator_def
+from tazza.runtime.threads import NUM_THREADS
 from tests.check import run
 
 pytestmark = pytest.mark.skipif(not tiled(64, fc.VECTORS, 32), reason="this processor has no tile registers")
 FC = operator_def("FC", ["X", "W", "b"], ["Y"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("N", "K", "M"), [(50, 32, 5), (64, 64, 70), (77, 512, 33), (700, 288, 18), (30, 2080, 34), (290, 1056, 70)]
 )
@@ -28,6 +31,21 @@ def test_it_is_the_product_to_the_last_bits_of_float32(N: int, K: int, M: int, m
     assert (np.abs(Y - (x @ w.T + b)) <= 5 * 2.0**-24 * size).all()
     (last,), _ = run(FC, [X[-50:], W, b], ENGINE, refusable=True)
     np.testing.assert_array_equal(Y[-50:], last)
+
+
+@pytest.mark.parametrize(("N", "K", "M"), [(32, 512, 300), (700, 64, 70), (290, 1056, 70)])
+def test_who_takes_what_changes_nothing(N: int, K: int, M: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fc, "LEAST_WEIGHTS", 0)
+    monkeypatch.setattr(code, "THREAD_NS", 1)
+    random = np.random.default_rng(N)
+    given = [random.standard_normal(shape, np.float32) for shape in ((N, K), (M, K), (M,))]
+    found: list[NDArray[np.float32]] = []
+    for threads in (1, 2, 3):
+        with NUM_THREADS.override(threads):
+            (Y,), _ = run(FC, given, ENGINE, refusable=True)
+        found.append(Y)
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])
 
 
 @pytest.mark.parametrize(

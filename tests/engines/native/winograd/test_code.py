@@ -107,6 +107,7 @@ def test_blocks_slices_and_threads(m: int, r: int, block_rows: int, slices: int,
     assert_close(run(code, tiling, X, *transformed(filters, m), b, []), direct(X, filters) + b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", ROWS[lane_count()])
 def test_register_tiles_without_a_bias(rows: int) -> None:
     N, C, K, m, r = 1, 3, 5, 4, 3
@@ -116,6 +117,7 @@ def test_register_tiles_without_a_bias(rows: int) -> None:
     assert_close(run(code, tiling, X, *transformed(filters, m), np.full_like(b, np.nan), []), direct(X, filters))
 
 
+@pytest.mark.slow
 def test_epilogue_with_operands() -> None:
     N, C, K, m, r = 2, 3, 7, 2, 3
     X, filters, b = arrays(N, C, K, r)

@@ -56,6 +56,7 @@ def _assert_close(actual: Array, expected: Array) -> None:
     np.testing.assert_allclose(actual, expected, rtol=0, atol=TOLERANCE * float(np.abs(expected).max()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("N", "C", "H", "W", "K", "r", "pads"), SHAPES)
 def test_forward(N: int, C: int, H: int, W: int, K: int, r: int, pads: tuple[int, ...]) -> None:
     X, weights, b = _arrays(N, C, H, W, K, r)
@@ -70,6 +71,7 @@ def test_forward(N: int, C: int, H: int, W: int, K: int, r: int, pads: tuple[int
     np.testing.assert_array_equal(again.transpose(0, 3, 1, 2), Y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("N", "C", "H", "W", "K", "r", "pads"), SHAPES)
 @pytest.mark.parametrize("order", ["NCHW", "NHWC"])
 def test_gradient(order: str, N: int, C: int, H: int, W: int, K: int, r: int, pads: tuple[int, ...]) -> None:
@@ -99,6 +101,7 @@ def test_bias_that_is_every_second_number_of_something() -> None:
     _assert_close(Y, run_op("Conv", X, weights, b, engine="reference", kernel=3))
 
 
+@pytest.mark.slow
 def test_epilogue() -> None:
     X, weights, b = _arrays(2, 16, 9, 11, 40, 3)
     S = np.random.default_rng(9).standard_normal((2, 40, 9, 11)).astype(np.float32)
@@ -129,6 +132,7 @@ def test_epilogue_over_an_operand_that_is_overwritten() -> None:
     _assert_close(again.transpose(0, 3, 1, 2), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("m", "r"), FORMS)
 @pytest.mark.parametrize(("rows", "block_rows", "slices", "threads"), [(8, 1, 2, 2), (8, 3, 1, 2), (6, 2, 1, 1)])
 def test_every_cut_gives_the_same_bits(m: int, r: int, rows: int, block_rows: int, slices: int, threads: int) -> None:
@@ -165,6 +169,7 @@ def _transformed(weights: Array, m: int, r: int) -> Tensor:
     return target
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [m for m, r in FORMS if r == 3])
 def test_many_channels(m: int) -> None:
     """The error grows with the square root of their number; see docs/differences.md."""
@@ -220,6 +225,7 @@ def test_it_is_taken_where_its_estimate_is_the_least(
     assert all(str(one.reason).startswith("could, about") for one in offered)
 
 
+@pytest.mark.slow
 def test_a_flag_keeps_it_out() -> None:
     X, weights, b = _arrays(4, 64, 28, 28, 64, 3)
     definition = operator_def("Conv", ["X", "W", "b"], ["Y"], kernel=3)

@@ -55,6 +55,7 @@ def test_the_gradient_of_the_gradient_is_the_convolution(N: int, C: int, K: int,
     assert back.pads == (r - 1 - pad, r - 1)
 
 
+@pytest.mark.slow
 def test_all_gradients_in_one_chain() -> None:
     """For dX turned filters are read; dY lies in one way for both."""
     found = answer(gradient(ENGINE), W, b, X).run()

@@ -59,6 +59,7 @@ def test_blocks_and_threads(m: int, r: int, threads: int, block_bytes: int, monk
         np.testing.assert_allclose(tensors[letter].array, right, rtol=0, atol=2e-5 * float(np.abs(right).max()))
 
 
+@pytest.mark.slow
 def test_few_tiles_are_shared_by_all_threads() -> None:
     """They have many channels to add up."""
     tiling = WeightsTiling(Problem(1, 512, 512, 3, (7, 7), (7, 7), (1, 1)), 4, 16)

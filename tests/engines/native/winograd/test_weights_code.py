@@ -107,6 +107,7 @@ def test_without_a_bias_none_is_written(alone: bool) -> None:
     assert np.isnan(db).all()
 
 
+@pytest.mark.slow
 def test_more_threads_than_units_and_tiles() -> None:
     """Where they share a block, some transform nothing and some add up nothing."""
     dW, _ = run(5, 3, True, False, (20, 8, 1))

@@ -12,6 +12,7 @@ from tazza.engines.onednn.library import Unimplemented, unavailable
 from tazza.operator import Expression, LocalBlobs, Operator, operator_def
 from tazza.tensor import Tensor
 from tests.check import assert_close, assert_ran, run
+from tests.engines.onednn.layouts import Relaid, numbers, row_major
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 
@@ -101,3 +102,13 @@ def test_overwritten_operand_goes_by_names() -> None:
     assert overwritten_operand(("x", "w", "s"), "s", 1) == 0
     assert overwritten_operand(("x", "w", "s"), "y", 1) is None
     assert overwritten_operand(("x", "w"), "x", 0) is None
+
+
+@pytest.mark.parametrize("epilogue", ["y * s0", "relu(y + s0) * s0", "y + s0"])
+def test_a_layer_reads_what_it_overwrites_first(epilogue: str) -> None:
+    """What is not just added is kept: the destination may be written before the post-ops read it."""
+    X, W, b, S = numbers(9, 20), numbers(7, 20), numbers(7), numbers(9, 7)
+    case = Relaid("FusedFC", [X, W, b, S], {"epilogue": epilogue, "operands": 1}, in_place={0: 3})
+    (expected,), _ = case.run("reference", row_major)
+    (got,), _ = case.run("onednn", row_major)
+    assert_close(got, expected, slack=10)

@@ -13,7 +13,7 @@ from tazza.device import Context
 from tazza.engines.cuda import KIND
 from tazza.engines.cuda.shape.reshape import RegroupLaunch
 from tazza.engines.cuda.threads import Threads, each_launch
-from tazza.operator import Call, CallChain, Launch, Operands, OpView, Spec, Unsupported, launcher
+from tazza.operator import FLOAT, HALVES, Call, CallChain, Launch, Operands, OpView, Spec, Unsupported, launcher
 from tazza.ops.nn.dropout import DROPOUT
 from tazza.tensor import DataType, PinnedPlace, Tensor, TensorSpec
 
@@ -56,7 +56,7 @@ def prepare_dropout(
     """Compile the product with the mask; a test copies X."""
     del context, outputs
     X = cast("TensorSpec", inputs[0])
-    if X.dtype is not DataType.FLOAT:
+    if X.dtype not in FLOAT | HALVES:
         return Unsupported(f"it computes in float32, not {X.dtype.label}")
     if op.is_test:
         return DropoutLaunch(RegroupLaunch(), 1.0)
@@ -66,7 +66,7 @@ def prepare_dropout(
         v = t.single
         factor = t.lines.let(f"fptrunc {t.wide.type} {t.real('scale')} to {v.type}")
         mask = t.load("mask", i, DataType.BOOL)
-        t.store("Y", i, v.mul(t.load("X", i), v.mul(mask, factor)))
+        t.store("Y", i, v.mul(t.load("X", i, X.dtype), v.mul(mask, factor)), X.dtype)
 
     words: dict[str, Word] = {"scale": float_word(float(scale)), **{name: Slot(name) for name in ("X", "mask", "Y")}}
-    return DropoutLaunch(each_launch("dropout", X.size, words, write), 1 - op.ratio)
+    return DropoutLaunch(each_launch(f"dropout {X.dtype.label}", X.size, words, write), 1 - op.ratio)

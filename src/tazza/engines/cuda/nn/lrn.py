@@ -10,16 +10,17 @@ import math
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from tazza.codegen.block import Scratch, Slot, Word, accepts_rows, all_float32, float_word
+from tazza.codegen.block import Scratch, Slot, Word, accepts_rows, float_word
 from tazza.codegen.loop import carry_loop
 from tazza.codegen.vector import Emission
 from tazza.device import Context
 from tazza.engines.cuda import KIND
 from tazza.engines.cuda.threads import Threads, each_launch
-from tazza.operator import Expression, Launch, LaunchChain, OpView, Spec, Unsupported, launcher
+from tazza.operator import FLOAT, HALVES, Expression, Launch, LaunchChain, OpView, Spec, Unsupported, launcher
 from tazza.ops.nn.lrn import LRN, LRN_GRADIENT
 from tazza.tensor import DataType, TensorSpec
 
+TYPES = FLOAT | HALVES
 REALS = ("weight", "bias", "beta")
 """Numbers of the block: alpha / size, what is added to the mean, the exponent."""
 
@@ -53,22 +54,30 @@ def _window(t: Threads, i: str, ends: tuple[str, str], body: Callable[[str], str
     return carry_loop(v, begin, end, [v.constant(0.0)], add)[0]
 
 
-def _wide(t: Threads, name: str, i: str) -> str:
-    return t.lines.let(f"fpext {t.single.type} {t.load(name, i)} to {t.wide.type}")
+def _wide(t: Threads, name: str, i: str, dtype: DataType) -> str:
+    return t.lines.let(f"fpext {t.single.type} {t.load(name, i, dtype)} to {t.wide.type}")
 
 
-def _scale(t: Threads, i: str) -> str:
+def _scale(t: Threads, i: str, dtype: DataType) -> str:
     """Return scale of element i, in float64."""
 
     def square(place: str) -> str:
-        x = _wide(t, "X", place)
+        x = _wide(t, "X", place, dtype)
         return t.wide.mul(x, x)
 
     return t.wide.add(t.real("bias"), t.wide.mul(t.real("weight"), _window(t, i, ("before", "behind"), square)))
 
 
-def _store(t: Threads, name: str, i: str, value: str) -> None:
-    t.store(name, i, t.lines.let(f"fptrunc {t.wide.type} {value} to {t.single.type}"))
+def _store(t: Threads, name: str, i: str, value: str, dtype: DataType) -> None:
+    t.store(name, i, t.lines.let(f"fptrunc {t.wide.type} {value} to {t.single.type}"), dtype)
+
+
+def _refusal(*specs: Spec) -> Unsupported | None:
+    """Return why these are not normalized: they are not of one narrow type of floating point."""
+    kinds = {cast("TensorSpec", spec).dtype for spec in specs}
+    if len(kinds) == 1 and kinds <= TYPES:
+        return None
+    return Unsupported(f"it computes in float32, not {', '.join(sorted(kind.label for kind in kinds))}")
 
 
 def _power(t: Threads, scale: str) -> str:
@@ -81,18 +90,19 @@ def prepare_lrn(op: OpView, context: Context, inputs: Sequence[Spec], outputs: S
     """Compile LRN, with and without scale."""
     del context
     X = cast("TensorSpec", inputs[0])
-    if not all_float32(X, *outputs):
-        return Unsupported(f"it computes in float32, not {X.dtype.label}")
+    reason, dtype = _refusal(X, *outputs), X.dtype
+    if reason is not None:
+        return reason
     made = [letter for letter in ("Y", "scale") if letter in op.output_letters]
 
     def write(t: Threads, i: str) -> None:
-        s = _scale(t, i)
-        _store(t, "Y", i, t.wide.mul(_wide(t, "X", i), _power(t, s)))
+        s = _scale(t, i, dtype)
+        _store(t, "Y", i, t.wide.mul(_wide(t, "X", i, dtype), _power(t, s)), dtype)
         if "scale" in made:
-            _store(t, "scale", i, s)
+            _store(t, "scale", i, s, dtype)
 
     words = {**_words(op, X), "X": Slot("X"), **{letter: Slot(letter) for letter in made}}
-    return each_launch("lrn", X.size, words, write)
+    return each_launch(f"lrn {dtype.label}", X.size, words, write)
 
 
 @launcher(LRN_GRADIENT, engine=KIND, device=KIND, accepts=accepts_rows)
@@ -102,26 +112,27 @@ def prepare_lrn_gradient(
     """Compile scale, and then the gradient."""
     del context
     X = cast("TensorSpec", inputs[0])
-    if not all_float32(X, *cast("Sequence[TensorSpec]", inputs), *outputs):
-        return Unsupported(f"it computes in float32, not {X.dtype.label}")
+    reason, dtype = _refusal(*inputs, *outputs), X.dtype
+    if reason is not None:
+        return reason
 
     def scales(t: Threads, i: str) -> None:
-        t.store("scale", i, _scale(t, i), DataType.DOUBLE)
+        t.store("scale", i, _scale(t, i, dtype), DataType.DOUBLE)
 
     def write(t: Threads, i: str) -> None:
         v = t.wide
 
         def part(place: str) -> str:
-            product = v.mul(_wide(t, "dY", place), _wide(t, "Y", place))
+            product = v.mul(_wide(t, "dY", place, dtype), _wide(t, "Y", place, dtype))
             return v.div(product, t.load("scale", place, DataType.DOUBLE))
 
         seen = _window(t, i, ("behind", "before"), part)  # of even size it is not symmetric
-        own = v.mul(_wide(t, "dY", i), _power(t, t.load("scale", i, DataType.DOUBLE)))
+        own = v.mul(_wide(t, "dY", i, dtype), _power(t, t.load("scale", i, DataType.DOUBLE)))
         factor = v.mul(v.mul(v.constant(2.0), t.real("weight")), t.real("beta"))
-        _store(t, "dX", i, v.sub(own, v.mul(v.mul(factor, _wide(t, "X", i)), seen)))
+        _store(t, "dX", i, v.sub(own, v.mul(v.mul(factor, _wide(t, "X", i, dtype)), seen)), dtype)
 
     given: dict[str, Word] = {**_words(op, X), "X": Slot("X"), "scale": Scratch()}
     scratch = X.size * DataType.DOUBLE.itemsize
-    first = each_launch("lrn scale", X.size, given, scales, scratch_bytes=scratch)
+    first = each_launch(f"lrn scale {dtype.label}", X.size, given, scales, scratch_bytes=scratch)
     words = {**given, **{letter: Slot(letter) for letter in ("Y", "dY", "dX")}}
-    return LaunchChain((first, each_launch("lrn gradient", X.size, words, write, scratch_bytes=scratch)))
+    return LaunchChain((first, each_launch(f"lrn gradient {dtype.label}", X.size, words, write, scratch_bytes=scratch)))

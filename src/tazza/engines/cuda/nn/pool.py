@@ -134,7 +134,11 @@ class Windows:
         return vector.converted(vector.load_one(at), DataType.DOUBLE)
 
     def _store(self, letter: str, i: str, value: str) -> None:
-        store(self._wide, self.form.dtype, value, self.at[letter], i, None)
+        v = self._wide
+        if self.form.dtype is not DataType.DOUBLE:  # 16 bits are made of float32
+            v = Lanes(self.lines, 1, 32)
+            value = self.lines.let(f"fptrunc {self._wide.type} {value} to {v.type}")
+        store(v, self.form.dtype, value, self.at[letter], i, None)
 
     def _over(self, spans: Sequence[tuple[str, str]], start: str, body: Callable[[list[str], str], str]) -> str:
         """Return what `body(places, value)` makes of a number for all places of some spans."""

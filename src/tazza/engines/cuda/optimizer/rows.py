@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import cast
 
 from tazza.codegen.block import Slot, Word, accepts_rows_but
@@ -19,7 +20,7 @@ from tazza.codegen.vector import Emission
 from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.cuda import KIND
-from tazza.engines.cuda.launch import Held
+from tazza.engines.cuda.launch import Brought, GridLaunch, Held
 from tazza.engines.cuda.occurrence import Occurrences, each_occurrence
 from tazza.engines.cuda.sparse.division import owners_bytes, owners_launch, owners_words
 from tazza.engines.cuda.threads import Threads, each_launch
@@ -115,15 +116,21 @@ def rows_launch(op: OpView, formulas: RowFormulas, inputs: Sequence[Spec]) -> La
             return Unsupported(f"it updates float32, {letter} is {specs[letter].dtype.label}")
     K, width, S = specs["indices"].size, math.prod(W.shape[1:]), specs["LENGTHS"].size if update.segmented else 0
     occurrences = Occurrences(K, W.shape[0], update.index_bits, owners_bytes(S, K) if update.segmented else 0)
-    words: dict[str, Word | Held] = {**occurrences.words, "width": max(1, width), "elements": width}
+    words: dict[str, Word | Held | Brought] = {**occurrences.words, "width": max(1, width), "elements": width}
     words |= {letter: Slot(letter) for letter in update.letters}
     words |= owners_words(S) if update.segmented else {}
     operands = [slot for _, slot, _ in update.shared.operands]
-    words |= {f"shared{k}": Held(slot) if slot.letter in host else slot for k, slot in enumerate(operands)}
-    made = Updates(update, tuple(k for k, slot in enumerate(operands) if slot.letter in host))
-    count = K * (1 if made.by_row else width)
+    held = tuple(k for k, slot in enumerate(operands) if slot.letter in host)
     scratch = occurrences.scratch_bytes
-    rows = each_launch(f"rows {update} {made.held}", count, words, made.write, scratch_bytes=scratch)
+
+    def launch(held: tuple[int, ...], of_host: Callable[[Slot], Held | Brought]) -> GridLaunch:
+        made = Updates(update, held)
+        shared = {f"shared{k}": of_host(slot) if slot.letter in host else slot for k, slot in enumerate(operands)}
+        name, count = f"rows {update} {held}", K * (1 if made.by_row else width)
+        recorded = partial(launch, (), Brought) if held else None
+        return each_launch(name, count, words | shared, made.write, scratch_bytes=scratch, recorded=recorded)
+
+    rows = launch(held, Held)
     first = (owners_launch(BY_LENGTHS, S, K),) if update.segmented else ()
     return LaunchChain((*first, occurrences.launch(), rows))
 

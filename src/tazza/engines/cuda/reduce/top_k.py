@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import cast
 
-from tazza.codegen.block import Slot, Word, accepts_rows
+from tazza.codegen.block import Slot, Word
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.loop import carry_loop, load
 from tazza.codegen.nvptx import GridKernel
 from tazza.codegen.rows import element, when
 from tazza.data_class import dataclass
-from tazza.device import Context
-from tazza.engines.cuda import KIND, rows
+from tazza.engines.cuda import rows
 from tazza.engines.cuda.launch import SMALL, GridLaunch, own_code
 from tazza.engines.cuda.team import Deal, Element, Limits, Team, deal_of
 from tazza.engines.cuda.threads import Threads, Whole, each_launch
-from tazza.operator import Launch, LaunchChain, OpView, Spec, Unsupported, launcher
+from tazza.engines.cuda.translated import Specs, slots, translated
+from tazza.operator import Launch, LaunchChain, OpView, Unsupported
 from tazza.operator.row_program import Cut
 from tazza.ops.reduce.top_k import TOP_K, TOP_K_GRADIENT, top_axis
 from tazza.tensor import DataType, TensorSpec
@@ -135,15 +134,12 @@ class Top:
             lines.do(f"store {kind} {chosen}, ptr {element(lines, pointers[name], to, kind)}")
 
 
-@launcher(TOP_K, engine=KIND, device=KIND, accepts=accepts_rows)
-def prepare_top_k(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@translated(TOP_K)
+def top_k(op: OpView, specs: Specs) -> Launch | Unsupported:
     """Compile it: k turns over each row."""
-    del context
-    X, V = cast("TensorSpec", inputs[0]), cast("TensorSpec", outputs[0])
+    X, V = specs["X"], specs["V"]
     axis = top_axis(op, len(X.shape))
-    cut, k, limits, flat = _cut(X, axis), V.shape[axis], rows.LIMITS, "F" in op.output_letters
+    cut, k, limits, flat = _cut(X, axis), V.shape[axis], rows.LIMITS, "F" in specs
     if X.dtype is not DataType.FLOAT or not 0 < cut.along < LONGEST:
         return Unsupported(f"it compares some float32 of a row, less than 2^31, not {cut.along} {X.dtype.label}")
     if k > MOST:
@@ -156,19 +152,13 @@ def prepare_top_k(
     return GridLaunch(own_code(f"top k {deal} {small} {flat}", kernel), words, deal.blocks(cut), deal.threads)
 
 
-@launcher(TOP_K_GRADIENT, engine=KIND, device=KIND, accepts=accepts_rows)
-def prepare_gradient(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@translated(TOP_K_GRADIENT, floats={"dV"})
+def top_k_gradient(op: OpView, specs: Specs) -> Launch:
     """Compile zeros, then the sums of each row in their order, by a thread."""
-    del context
-    dV, dX = cast("TensorSpec", inputs[0]), cast("TensorSpec", outputs[0])
-    if dV.dtype is not DataType.FLOAT:
-        return Unsupported(f"it adds up float32, not {dV.dtype.label}")
+    dV, dX = specs["dV"], specs["dX"]
     axis = top_axis(op, len(dX.shape))
     cut, k = _cut(dX, axis), dV.shape[axis]
-    words = {"along": cut.along, "behind": max(1, cut.behind), "k": k}
-    letters: dict[str, Word] = {letter: Slot(letter) for letter in ("dV", "P", "dX")}
+    words = {"along": cut.along, "behind": max(1, cut.behind), "k": k, **slots("dV", "P", "dX")}
 
     def add(t: Threads, row: str) -> None:
         b, column = t.split(row, t.word("behind"))
@@ -184,14 +174,13 @@ def prepare_gradient(
                 t.store("dX", to, t.single.add(t.load("dX", to), t.load("dV", own)))
 
             when(t.lines, good, put)
-            ended = t.compare("slt", place, 0)
-            return t.lines.let(f"select i1 {ended}, i64 {t.word('k')}, i64 {t.add(j, 1)}")
+            return t.select(t.compare("slt", place, 0), t.word("k"), t.add(j, 1))
 
         t.follow("0", t.word("k"), turn)
 
     def clear(t: Threads, i: str) -> None:
         t.store("dX", i, t.single.constant(0.0))
 
-    zeros = each_launch("zeros of top k", dX.size, {"dX": Slot("dX")}, clear)
-    sums = each_launch("sums of top k", cut.before * cut.behind, {**words, **letters}, add, complaint=COMPLAINT)
+    zeros = each_launch("zeros of top k", dX.size, slots("dX"), clear)
+    sums = each_launch("sums of top k", cut.before * cut.behind, words, add, complaint=COMPLAINT)
     return LaunchChain((zeros, sums))

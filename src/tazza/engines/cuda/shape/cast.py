@@ -1,32 +1,25 @@
-"""Cast, FloatToHalf, HalfToFloat: a thread for each element, between all types that kernels load.
+"""Cast, and float32 to 16 bits and back: a thread for each element, between all types that kernels load.
 
 What does not fit is as on the CPU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast as as_type
-
-from tazza.codegen.block import Slot, accepts_rows
 from tazza.codegen.rows import element
 from tazza.codegen.typed import MEMORY, Vector
-from tazza.device import Context
-from tazza.engines.cuda import KIND
 from tazza.engines.cuda.threads import Threads, each_launch
-from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
-from tazza.ops.quantized.half import FLOAT_TO_HALF, HALF_TO_FLOAT
+from tazza.engines.cuda.translated import Specs, slots, translated
+from tazza.operator import Launch, OpView, Unsupported
+from tazza.ops.quantized.half import conversions
 from tazza.ops.shape.cast import CAST
-from tazza.tensor import DataType, TensorSpec
+from tazza.tensor import DataType
 
 
-@launcher(CAST, engine=KIND, device=KIND, accepts=accepts_rows)
-@launcher(FLOAT_TO_HALF, engine=KIND, device=KIND, accepts=accepts_rows)
-@launcher(HALF_TO_FLOAT, engine=KIND, device=KIND, accepts=accepts_rows)
-def prepare_cast(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
+@translated(CAST, *conversions.schemas)
+def cast(op: OpView, specs: Specs) -> Launch | Unsupported:
     """Compile the conversion."""
-    del op, context
-    X, Y = as_type("tuple[TensorSpec, TensorSpec]", (inputs[0], outputs[0]))
+    del op
+    X, Y = specs["X"], specs["Y"]
     for dtype in (X.dtype, Y.dtype):
         if dtype not in MEMORY:
             return Unsupported(f"{dtype.label} is not compiled")
@@ -35,7 +28,7 @@ def prepare_cast(op: OpView, context: Context, inputs: Sequence[Spec], outputs: 
         value = _converted(t, Vector(t.lines, 1, X.dtype), i, Y.dtype)
         Vector(t.lines, 1, Y.dtype).store(value, t.pointer("Y"), i, None)
 
-    return each_launch(f"cast {X.dtype.label} {Y.dtype.label}", Y.size, {"X": Slot("X"), "Y": Slot("Y")}, write)
+    return each_launch(f"cast {X.dtype.label} {Y.dtype.label}", Y.size, slots("X", "Y"), write)
 
 
 def _converted(t: Threads, source: Vector, i: str, target: DataType) -> str:

@@ -17,7 +17,8 @@ from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.cuda import KIND
 from tazza.engines.cuda.threads import Threads, each_launch
-from tazza.operator import Call, CallChain, Launch, LaunchChain, Operands, OpView, Spec, Unsupported, launcher
+from tazza.operator import Call, Launch, LaunchChain, Operands, OpView, Spec, Unsupported, launcher
+from tazza.operator.split_call import SplitCall
 from tazza.ops.shape.concat import adds_axis, concats, join_axis
 from tazza.ops.shape.split import SPLIT_BY_LENGTHS, splits
 from tazza.tensor import DataType, TensorSpec
@@ -58,7 +59,7 @@ class ConcatLaunch:
 
     parts: LaunchChain
     extents: tuple[int, ...]
-    capturable: bool = False
+    capturable: bool = True
 
     @property
     def scratch_bytes(self) -> int:
@@ -68,7 +69,7 @@ class ConcatLaunch:
     def bind(self, operands: Operands) -> Call:
         """Return both as one."""
         told, extents = operands["split_info"], np.array(self.extents, np.int32)
-        return CallChain((self.parts.bind(operands), lambda: told.assign(extents)))
+        return SplitCall(lambda: told.assign(extents), self.parts.bind(operands))
 
 
 def _joined(op: OpView, letter: str, whole: TensorSpec, parts: Sequence[TensorSpec]) -> Joined:

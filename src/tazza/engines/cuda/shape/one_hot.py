@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
-
-from tazza.codegen.block import Slot, Word, accepts_rows_but
-from tazza.device import Context
-from tazza.engines.cuda import KIND
 from tazza.engines.cuda.threads import Threads, each_launch
-from tazza.operator import Launch, OpView, Spec, launcher
+from tazza.engines.cuda.translated import Specs, slots, translated
+from tazza.operator import Launch, OpView
 from tazza.ops.shape.one_hot import ONE_HOT
-from tazza.tensor import TensorSpec
 
 
-@launcher(ONE_HOT, engine=KIND, device=KIND, accepts=accepts_rows_but({"size"}))
-def prepare_one_hot(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+@translated(ONE_HOT, host={"size"})
+def one_hot(op: OpView, specs: Specs) -> Launch:
     """Compile the marks."""
-    del op, context, inputs
-    Y = cast("TensorSpec", outputs[0])
+    del op
+    Y = specs["Y"]
 
     def write(t: Threads, i: str) -> None:
         v = t.single
@@ -28,5 +22,5 @@ def prepare_one_hot(op: OpView, context: Context, inputs: Sequence[Spec], output
         own = t.compare("eq", marked, c)
         t.store("Y", i, t.lines.let(f"select i1 {own}, {v.type} {v.constant(1.0)}, {v.type} {v.constant(0.0)}"))
 
-    words: dict[str, Word] = {"columns": max(1, Y.shape[1]), "X": Slot("X"), "Y": Slot("Y")}
+    words = {"columns": max(1, Y.shape[1]), **slots("X", "Y")}
     return each_launch("one hot", Y.size, words, write, complaint="a number that is no column")

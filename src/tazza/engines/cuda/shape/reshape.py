@@ -12,6 +12,7 @@ from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.cuda import KIND
 from tazza.operator import Call, CallChain, Launch, Operands, OpView, Spec, Unsupported, launcher
+from tazza.operator.split_call import SplitCall
 from tazza.ops.shape.copy import STOP_GRADIENT
 from tazza.ops.shape.prepend_dim import MERGE_DIM, PREPEND_DIM
 from tazza.ops.shape.reshape import EXPAND_DIMS, FLATTEN, FLATTEN_TO_VEC, RESHAPE, RESIZE_LIKE, SQUEEZE
@@ -21,10 +22,7 @@ from tazza.tensor import DataType, TensorSpec
 
 @dataclass(frozen=True, slots=True)
 class RegroupLaunch:
-    """Copies X to Y, which has another shape; nothing is done where Y lies over X.
-
-    `capturable` where it tells no former shape: that is written by the host.
-    """
+    """Copies X to Y, which has another shape; nothing is done where Y lies over X."""
 
     scratch_bytes: int = 0
     capturable: bool = True
@@ -36,10 +34,11 @@ class RegroupLaunch:
         if X.address != Y.address and X.size:
             source = X.view(Y.shape)
             calls.append(lambda: context.copy(source, Y))
-        if old is not None:
-            sizes = np.array(X.shape, old.dtype.numpy)
-            calls.append(lambda: old.assign(sizes))
-        return CallChain(tuple(calls))
+        copies = CallChain(tuple(calls))
+        if old is None:
+            return copies
+        sizes = np.array(X.shape, old.dtype.numpy)
+        return SplitCall(lambda: old.assign(sizes), copies)
 
 
 @launcher(RESHAPE, engine=KIND, device=KIND, accepts=accepts_rows_but({"new_shape"}))
@@ -56,7 +55,7 @@ def prepare_regroup(
     op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
 ) -> Launch | Unsupported:
     """Let the context copy X."""
-    del context, outputs
+    del op, context, outputs
     if cast("TensorSpec", inputs[0]).dtype is DataType.STRING:
         return Unsupported("strings do not lie on a device")
-    return RegroupLaunch(capturable="old_shape" not in op.output_letters)
+    return RegroupLaunch()

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import cast
 
-from tazza.codegen.block import Slot, Word, accepts_rows_but
+from tazza.codegen.block import Word
 from tazza.codegen.rows import element
-from tazza.device import Context
-from tazza.engines.cuda import KIND
 from tazza.engines.cuda.threads import Threads, Write, each_launch
-from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.engines.cuda.translated import Specs, slots, translated
+from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.shape.slice import SLICE, SLICE_GRADIENT, box
-from tazza.tensor import DataType, TensorSpec
-
-NUMBERS = {"first", "behind"}
-"""Inputs of the host that say where it is cut; no kernel asks for them."""
+from tazza.tensor import TensorSpec
 
 
 def _words(op: OpView, whole: TensorSpec) -> dict[str, Word]:
@@ -63,38 +57,17 @@ def _put_back(rank: int, nbytes: int) -> Write:
     return write
 
 
-def _unsupported(op: OpView, dtype: DataType) -> Unsupported | None:
+@translated(SLICE, SLICE_GRADIENT, host={"first", "behind"})  # they say where it is cut; no kernel asks for them
+def slice_or_gradient(op: OpView, specs: Specs) -> Launch | Unsupported:
+    """Compile the copy, for the gradient with zeros around it."""
     if op.has_input("first"):
         return Unsupported("inputs say where it is cut")
-    return Unsupported("strings do not lie on a device") if dtype is DataType.STRING else None
-
-
-@launcher(SLICE, engine=KIND, device=KIND, accepts=accepts_rows_but(NUMBERS))
-def prepare_slice(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
-    """Compile the copy."""
-    del context
-    X, Y = cast("tuple[TensorSpec, TensorSpec]", (inputs[0], outputs[0]))
-    if (refused := _unsupported(op, X.dtype)) is not None:
-        return refused
-    rank, nbytes = len(X.shape), X.dtype.itemsize
-    words = {**_words(op, X), "X": Slot("X"), "Y": Slot("Y")}
-    return each_launch(f"slice {rank} {nbytes}", Y.size, words, _cut(rank, nbytes))
-
-
-@launcher(SLICE_GRADIENT, engine=KIND, device=KIND, accepts=accepts_rows_but(NUMBERS))
-def prepare_slice_gradient(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
-    """Compile zeros, and the copy between them."""
-    del context, inputs
-    dX = cast("TensorSpec", outputs[0])
-    if (refused := _unsupported(op, dX.dtype)) is not None:
-        return refused
-    rank, nbytes = len(dX.shape), dX.dtype.itemsize
-    given = _words(op, dX)
-    if 0 in dX.shape or any(one.stop == one.start for one in box(op, dX.shape, op.starts, op.ends)):
-        given |= {f"part{k}": 0 for k in range(rank)}  # no element is one of dY
-    words = {**given, "dY": Slot("dY"), "dX": Slot("dX")}
-    return each_launch(f"slice gradient {rank} {nbytes}", dX.size, words, _put_back(rank, nbytes))
+    back = op.type == SLICE_GRADIENT.type
+    whole, made = specs["dX" if back else "X"], specs["dX" if back else "Y"]
+    rank, nbytes, words = len(whole.shape), whole.dtype.itemsize, _words(op, whole)
+    if not back:
+        return each_launch(f"slice {rank} {nbytes}", made.size, words | slots("X", "Y"), _cut(rank, nbytes))
+    if 0 in whole.shape or any(one.stop == one.start for one in box(op, whole.shape, op.starts, op.ends)):
+        words |= {f"part{k}": 0 for k in range(rank)}  # no element is one of dY
+    name = f"slice gradient {rank} {nbytes}"
+    return each_launch(name, made.size, words | slots("dY", "dX"), _put_back(rank, nbytes))

@@ -30,25 +30,20 @@ def starts_bytes(segments: int) -> int:
     return 8 * (segments + 1)
 
 
-def _least(t: Threads, a: str, b: str) -> str:
-    t.lines.declare("i64 @llvm.smin.i64(i64, i64)")
-    return t.lines.let(f"call i64 @llvm.smin.i64(i64 {a}, i64 {b})")
-
-
 def _lengths(lines: Lines, names: Sequence[str]) -> None:
     t = Threads(lines, names)
     member, _ = place(lines)
     S, count, rows = shared(lines), t.word("segments"), t.word("rows")
     run = t.two("udiv", t.add(count, TEAM - 1), TEAM)
-    begin = _least(t, t.mul(member, run), count)
-    end = _least(t, t.add(begin, run), count)
+    begin = t.least(t.mul(member, run), count)
+    end = t.least(t.add(begin, run), count)
 
     def length(m: str) -> str:
         """Return the length of segment m; 0 for a negative one, which is told."""
         found = t.index("by", m, 32)
         negative = t.compare("slt", found, 0)
         t.report(negative)
-        return t.lines.let(f"select i1 {negative}, i64 0, i64 {found}")
+        return t.select(negative, "0", found)
 
     own = t.carry(begin, end, ["0"], lambda m, sums: [t.add(sums[0], length(m))])[0]
     lines.do(f"store i64 {own}, ptr {element(lines, S, member, 'i64')}")
@@ -58,7 +53,7 @@ def _lengths(lines: Lines, names: Sequence[str]) -> None:
         return [t.add(sums[0], lines.let(f"load i64, ptr {element(lines, S, k, 'i64')}"))]
 
     def write(m: str, sums: Sequence[str]) -> list[str]:
-        t.put("starts", m, _least(t, sums[0], rows))
+        t.put("starts", m, t.least(sums[0], rows))
         return [t.add(sums[0], length(m))]
 
     (before,) = t.carry("0", member, ["0"], of_team)
@@ -66,7 +61,7 @@ def _lengths(lines: Lines, names: Sequence[str]) -> None:
     last = t.compare("eq", member, TEAM - 1)
 
     def finish() -> None:
-        t.put("starts", count, _least(t, after, rows))
+        t.put("starts", count, t.least(after, rows))
         t.report(t.compare("ne", after, rows))
 
     when(lines, last, finish)

@@ -7,21 +7,19 @@ by the thread of the first index that picks it, for all that do in their order, 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import cast
+from collections.abc import Mapping
 
-from tazza.codegen.block import Slot, Word, accepts_rows
+from tazza.codegen.block import Slot, Word
 from tazza.codegen.loop import count_loop
 from tazza.codegen.rows import when
 from tazza.data_class import dataclass
-from tazza.device import Context
-from tazza.engines.cuda import KIND
 from tazza.engines.cuda.occurrence import Occurrences, each_occurrence
 from tazza.engines.cuda.threads import Threads, each_launch
-from tazza.operator import Launch, LaunchChain, OpView, Spec, Unsupported, launcher
+from tazza.engines.cuda.translated import Specs, translated
+from tazza.operator import Launch, LaunchChain, OpView, Unsupported
 from tazza.ops.shape.batch_permutation import BATCH_PERMUTATION, BATCH_PERMUTATION_GRADIENT
 from tazza.ops.sparse.gather import BATCH_GATHER_GRADIENT, axis_of, gathers
-from tazza.tensor import DataType, TensorSpec
+from tazza.tensor import DataType
 
 COMPLAINT = "an index that is that of no row"
 
@@ -123,19 +121,9 @@ def _zero(t: Threads, i: str) -> None:
     t.store("target", i, t.single.constant(0.0))
 
 
-def _letters(indices: str, source: str, target: str) -> dict[str, Slot]:
-    return {"indices": Slot(indices), "source": Slot(source), "target": Slot(target)}
-
-
-@launcher(gathers["Gather"], engine=KIND, device=KIND, accepts=accepts_rows)
-@launcher(gathers["BatchGather"], engine=KIND, device=KIND, accepts=accepts_rows)
-@launcher(BATCH_GATHER_GRADIENT, engine=KIND, device=KIND, accepts=accepts_rows)
-def prepare_gather(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@translated(gathers["Gather"], gathers["BatchGather"], BATCH_GATHER_GRADIENT)
+def gather(op: OpView, specs: Specs) -> Launch | Unsupported:
     """Compile copies, or sums for the gradient; along axis 0 indices of Gather below 0 count from behind."""
-    del context, outputs
-    specs = dict(zip(op.input_letters, cast("Sequence[TensorSpec]", inputs), strict=True))
     DATA, indices, adds = specs["DATA"], specs["INDICES"], "dOUTPUT" in specs
     axis = axis_of(op, len(DATA.shape))
     outer = math.prod(DATA.shape[:axis])
@@ -152,14 +140,10 @@ def prepare_gather(
     return _launch(parts, adds, ("INDICES", "dOUTPUT", "dDATA") if adds else ("INDICES", "DATA", "OUTPUT"))
 
 
-@launcher(BATCH_PERMUTATION, engine=KIND, device=KIND, accepts=accepts_rows)
-@launcher(BATCH_PERMUTATION_GRADIENT, engine=KIND, device=KIND, accepts=accepts_rows)
-def prepare_permutation(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@translated(BATCH_PERMUTATION, BATCH_PERMUTATION_GRADIENT)
+def permutation(op: OpView, specs: Specs) -> Launch | Unsupported:
     """Compile copies of rows, or sums for the gradient."""
-    del context, outputs
-    specs = dict(zip(op.input_letters, cast("Sequence[TensorSpec]", inputs), strict=True))
+    del op
     adds, indices = "dY" in specs, specs["indices"]
     rows = specs["dY" if adds else "X"]
     width = math.prod(rows.shape[1:])
@@ -170,7 +154,5 @@ def prepare_permutation(
 def _launch(parts: Parts, adds: bool, letters: tuple[str, str, str]) -> Launch | Unsupported:
     if adds and parts.dtype is not DataType.FLOAT:
         return Unsupported(f"it adds up float32, not {parts.dtype.label}")
-    if parts.dtype is DataType.STRING:
-        return Unsupported("strings do not lie on a device")
-    places = _letters(*letters)
+    places = {name: Slot(letter) for name, letter in zip(("indices", "source", "target"), letters, strict=True)}
     return parts.sums(places) if adds else parts.copies(places)

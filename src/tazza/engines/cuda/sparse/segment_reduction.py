@@ -10,20 +10,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import cast
 
-from tazza.codegen.block import Scratch, Slot, Word, accepts_rows
+from tazza.codegen.block import Scratch, Slot, Word
 from tazza.codegen.loop import carry_loop, count_loop
 from tazza.codegen.rows import when
 from tazza.codegen.vector import Emission
 from tazza.data_class import dataclass
-from tazza.device import Context
-from tazza.engines.cuda import KIND
 from tazza.engines.cuda.launch import fetched
 from tazza.engines.cuda.occurrence import Occurrences
 from tazza.engines.cuda.sparse.division import starts_bytes, starts_launch
 from tazza.engines.cuda.threads import Threads, Write, each_launch
-from tazza.operator import Expression, Launch, LaunchChain, Operands, OpView, SizedLaunch, Spec, launcher
+from tazza.engines.cuda.translated import Specs, translated
+from tazza.operator import Expression, Launch, LaunchChain, Operands, OpView, SizedLaunch
 from tazza.operator.kernel import Sizes
 from tazza.ops.sparse.reducer import Reducer
 from tazza.ops.sparse.segment import BY_IDS
@@ -100,9 +98,7 @@ def _reduction(s: Segments, reducer: Reducer) -> Write:
         def joined(start: float, text: str, top: str) -> str:
             def join(i: str, sums: Sequence[str]) -> list[str]:
                 values = {"n": n, "y": sums[0], "x": s.data(t, i, d), "top": top}
-                if reducer.weighted:
-                    values["w"] = t.load("SCALARS", i)
-                return [_written(t, text, values)]
+                return [_written(t, text, values | _weight(t, reducer.weighted, i))]
 
             return carry_loop(v, begin, end, [v.constant(start)], join)[0]
 
@@ -111,8 +107,7 @@ def _reduction(s: Segments, reducer: Reducer) -> Write:
             top = _written(t, "where(isfinite(y), y, 0)", {"y": joined(-math.inf, "max(y, x)", top)})
         result = _written(t, reducer.finish, {"y": joined(reducer.start, reducer.join, top), "n": n, "top": top})
         empty = t.compare("eq", begin, end)
-        kept = t.lines.let(f"select i1 {empty}, {v.type} {v.constant(0.0)}, {v.type} {result}")
-        t.store("Y", k, kept)
+        t.store("Y", k, t.select(empty, v.constant(0.0), result, v.type))
 
     return write
 
@@ -129,11 +124,7 @@ def _spread(s: Segments, reducer: Reducer) -> Write:
             known["y"] = t.load("Y", k)
 
         def row(i: str) -> None:
-            values = dict(known)
-            if "x" in names:
-                values["x"] = s.data(t, i, d)
-            if "w" in names:
-                values["w"] = t.load("SCALARS", i)
+            values = known | _weight(t, "w" in names, i) | ({"x": s.data(t, i, d)} if "x" in names else {})
             t.store("dX", t.add(t.mul(i, t.word("width")), d), _written(t, reducer.back, values))
 
         count_loop(t.lines, begin, end, row)
@@ -150,17 +141,21 @@ def _weigh(s: Segments, reducer: Reducer) -> Write:
         def row(i: str) -> None:
             picked, good = s.picked(t, i)
 
-            def add(d: str, sums: Sequence[str]) -> list[str]:
+            def of_element(d: str) -> str:
                 values = {"dy": s.element(t, "dY", m, d), "x": s.element(t, "DATA", picked, d)}
-                return [v.add(sums[0], _written(t, reducer.back_scalar, values))]
+                return _written(t, reducer.back_scalar, values)
 
-            zero = v.constant(0.0)
-            total = t.where(good, lambda: carry_loop(v, "0", t.word("elements"), [zero], add)[0], zero, v.type)
+            total = t.where(good, lambda: t.total("0", t.word("elements"), of_element), v.constant(0.0), v.type)
             t.store("dSCALARS", i, total)
 
         count_loop(t.lines, *s.span(t, m), row)
 
     return write
+
+
+def _weight(t: Threads, weighted: bool, i: str) -> dict[str, str]:
+    """Return the scalar of row i as a value of formulas, none where these have none."""
+    return {"w": t.load("SCALARS", i)} if weighted else {}
 
 
 def _told(r: Reducer) -> str:
@@ -175,10 +170,6 @@ def _written(t: Threads, text: str, values: Mapping[str, str]) -> str:
 # -- launches ----------------------------------------------------------------------------------------------------------
 
 
-def _specs(op: OpView, inputs: Sequence[Spec]) -> dict[str, TensorSpec]:
-    return dict(zip(op.input_letters, cast("Sequence[TensorSpec]", inputs), strict=True))
-
-
 def _bits(INDICES: TensorSpec | None) -> int:
     return 0 if INDICES is None else 8 * INDICES.dtype.itemsize
 
@@ -187,8 +178,8 @@ def _letters(*names: str) -> dict[str, str]:
     return {name: name for name in names}
 
 
-def _forward(row: Forward, op: OpView, inputs: Sequence[Spec]) -> Launch:
-    specs, division = _specs(op, inputs), row.kind.division
+def _forward(row: Forward, op: OpView, specs: Specs) -> Launch:
+    division = row.kind.division
     DATA, INDICES, by = specs["DATA"], specs.get("INDICES"), specs[division.letter]
     width, rows = math.prod(DATA.shape[1:]), DATA.shape[0] if INDICES is None else INDICES.size
     read = dict(sorted(_letters("Y", *({"DATA", "SCALARS", "INDICES"} & specs.keys())).items()))
@@ -228,9 +219,7 @@ def _of_ids(s: Segments, reducer: Reducer, read: Mapping[str, str]) -> Launch:
             return t.index("next", i), t.add(n, 1)
 
         def joined(i: str, y: str) -> tuple[str, str]:
-            values = {"y": y, "x": s.data(t, i, d)}
-            if reducer.weighted:
-                values["w"] = t.load("SCALARS", i)
+            values = {"y": y, "x": s.data(t, i, d), **_weight(t, reducer.weighted, i)}
             return t.index("next", i), _written(t, reducer.join, values)
 
         def segment() -> None:
@@ -271,9 +260,7 @@ def _from_ids(row: Backward, s: Segments, there: Collection[str]) -> Launch:
         def row_of_segment() -> None:
             n = t.single.splat(t.lines.let(f"uitofp i64 {t.index('many', m)} to float"))
             values = {"n": n, "dy": t.load("dY", t.add(t.mul(m, t.word("width")), d))}
-            if reducer.weighted:
-                values["w"] = t.load("SCALARS", i)
-            t.store("dX", k, _written(t, reducer.back, values))
+            t.store("dX", k, _written(t, reducer.back, values | _weight(t, reducer.weighted, i)))
 
         when(t.lines, t.below(m, t.word("segments")), row_of_segment)
 
@@ -287,9 +274,8 @@ def _from_ids(row: Backward, s: Segments, there: Collection[str]) -> Launch:
     )
 
 
-def _backward(row: Backward, op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
-    specs, reducer = _specs(op, inputs), row.reducer
-    dY, dX = specs["dY"], cast("TensorSpec", outputs[0])
+def _backward(row: Backward, op: OpView, specs: Specs) -> Launch:
+    reducer, dY, dX = row.reducer, specs["dY"], specs[op.output_letters[0]]
     M, rows, table = dY.shape[0], dX.shape[0], specs["DATA"].shape[0] if row.gathered else 0
     s = Segments(M, math.prod(dY.shape[1:]), rows, table, _bits(specs["INDICES"]) if row.gathered else 0)
     there = {letter for letter in op.input_letters if letter not in row.shapes} - {row.division.letter}
@@ -305,17 +291,15 @@ def _backward(row: Backward, op: OpView, inputs: Sequence[Spec], outputs: Sequen
 
 
 def _register_forward(type: str, row: Forward) -> None:
-    @launcher(segment_reductions[type], engine=KIND, device=KIND, accepts=accepts_rows)
-    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
-        del context, outputs
-        return _forward(row, op, inputs)
+    @translated(segment_reductions[type])
+    def reduction(op: OpView, specs: Specs) -> Launch:
+        return _forward(row, op, specs)
 
 
 def _register_backward(type: str, row: Backward) -> None:
-    @launcher(segment_gradients[type], engine=KIND, device=KIND, accepts=accepts_rows)
-    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
-        del context
-        return _backward(row, op, inputs, outputs)
+    @translated(segment_gradients[type])
+    def gradient(op: OpView, specs: Specs) -> Launch:
+        return _backward(row, op, specs)
 
 
 for _type, _reduction_row in segment_reductions.rows.items():

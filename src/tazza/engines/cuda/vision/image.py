@@ -63,9 +63,6 @@ def summed(t: Threads, rows: Span, columns: Span, value: Callable[[str, str], st
     v = t.single
 
     def row(i: str, sums: Sequence[str]) -> list[str]:
-        def one(j: str, carried: Sequence[str]) -> list[str]:
-            return [v.add(carried[0], value(i, j))]
-
-        return carry_loop(v, *columns, sums, one)
+        return [t.total(*columns, lambda j: value(i, j), sums[0])]
 
     return carry_loop(v, *rows, [v.constant(0.0)], row)[0]

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from typing import cast
+from collections.abc import Callable
 
-from tazza.codegen.block import Slot, Word, accepts_rows, float_word
-from tazza.device import Context
-from tazza.engines.cuda import KIND
+from tazza.codegen.block import Word, float_word
 from tazza.engines.cuda.threads import Threads, Write, each_launch
-from tazza.engines.cuda.vision.image import Images, place_of, split_image, summed
-from tazza.operator import Launch, OpSchema, OpView, Spec, Unsupported, launcher
+from tazza.engines.cuda.translated import Specs, slots, translated
+from tazza.engines.cuda.vision.image import Images, Span, place_of, split_image, summed
+from tazza.operator import Launch, OpSchema, OpView
 from tazza.ops.vision.pad_image import PAD_IMAGE, PAD_IMAGE_GRADIENT, pads_of
-from tazza.tensor import DataType, TensorSpec
 
 
 def _absolute(t: Threads, i: str) -> str:
@@ -21,17 +18,12 @@ def _absolute(t: Threads, i: str) -> str:
     return t.lines.let(f"call i64 @llvm.abs.i64(i64 {i}, i1 false)")
 
 
-def _extreme(t: Threads, name: str, a: str, b: str) -> str:
-    t.lines.declare(f"i64 @llvm.{name}.i64(i64, i64)")
-    return t.lines.let(f"call i64 @llvm.{name}.i64(i64 {a}, i64 {b})")
-
-
 def _source(t: Threads, mode: str, name: str, i: str) -> str:
     """Return the place in the image that place i of Y shows; of `constant` it may lie outside."""
     place, last = t.two("sub", i, t.word(f"head{name}")), t.two("sub", t.word(f"image{name}"), 1)
     if mode == "reflect":
         return t.two("sub", last, _absolute(t, t.two("sub", last, _absolute(t, place))))
-    return _extreme(t, "smin", _extreme(t, "smax", place, "0"), last) if mode == "edge" else place
+    return t.least(t.most(place, 0), last) if mode == "edge" else place
 
 
 def _forward(mode: str) -> Write:
@@ -46,27 +38,24 @@ def _forward(mode: str) -> Write:
     return write
 
 
-def _spans(t: Threads, mode: str, name: str, p: str) -> list[tuple[str, str]]:
+def _spans(t: Threads, mode: str, name: str, p: str) -> list[Span]:
     """Return the places of Y that show place p of the image, as spans."""
     count, last = t.word(f"padded{name}"), t.two("sub", t.word(f"image{name}"), 1)
     own = t.add(p, t.word(f"head{name}"))
 
-    def clipped(begin: str, end: str) -> tuple[str, str]:
-        first = _extreme(t, "smin", _extreme(t, "smax", begin, "0"), count)
-        return first, _extreme(t, "smax", first, _extreme(t, "smin", end, count))
-
-    def chosen(condition: str, yes: str, no: str) -> str:
-        return t.lines.let(f"select i1 {condition}, i64 {yes}, i64 {no}")
+    def clipped(begin: str, end: str) -> Span:
+        first = t.least(t.most(begin, 0), count)
+        return first, t.most(first, t.least(end, count))
 
     if mode == "edge":
-        begin = chosen(t.compare("eq", p, 0), "0", own)
-        return [clipped(begin, chosen(t.compare("eq", p, last), count, t.add(own, 1)))]
+        begin = t.select(t.compare("eq", p, 0), "0", own)
+        return [clipped(begin, t.select(t.compare("eq", p, last), count, t.add(own, 1)))]
     spans = [clipped(own, t.add(own, 1))]
     if mode == "reflect":
         before = t.two("sub", t.word(f"head{name}"), p)
         behind = t.add(own, t.mul(t.two("sub", last, p), 2))
         for mirror, one in ((before, t.compare("sgt", p, 0)), (behind, t.compare("slt", p, last))):
-            spans.append(clipped(chosen(one, mirror, "-1"), chosen(one, t.add(mirror, 1), "-1")))
+            spans.append(clipped(t.select(one, mirror, -1), t.select(one, t.add(mirror, 1), -1)))
     return spans
 
 
@@ -85,22 +74,19 @@ def _backward(mode: str) -> Write:
     return write
 
 
-def _register(schema: OpSchema, write: Callable[[str], Write], *, back: bool) -> None:
-    @launcher(schema, engine=KIND, device=KIND, accepts=accepts_rows)
-    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
-        del context
-        given, made = cast("TensorSpec", inputs[0]), cast("TensorSpec", outputs[0])
-        if given.dtype is not DataType.FLOAT:
-            return Unsupported(f"it is compiled for float32, not {given.dtype.label}")
-        image, padded = (Images.of(one.shape, op.order) for one in ((made, given) if back else (given, made)))
-        words: dict[str, Word] = {**image.words("image"), **padded.words("padded")}
+def _register(schema: OpSchema, write: Callable[[str], Write], given: str, made: str) -> None:
+    @translated(schema, floats={given})
+    def pad_image(op: OpView, specs: Specs) -> Launch:
+        back = given == "dY"
+        shapes = [specs[letter].shape for letter in ((made, given) if back else (given, made))]
+        image, padded = (Images.of(shape, op.order) for shape in shapes)
+        words: dict[str, Word] = {**image.words("image"), **padded.words("padded"), **slots(given, made)}
         for name, n, (head, _) in zip("HW", image.image, pads_of(op), strict=True):
             words |= {f"head{name}": head, **({} if back else {f"image{name}": n})}
-        words |= {letter: Slot(letter) for letter in (("dY", "dX") if back else ("X", "Y"))}
         if not back:
             words["value"] = float_word(op.value)
-        return each_launch(f"padded {op.mode} {back}", made.size, words, write(op.mode))
+        return each_launch(f"padded {op.mode} {back}", specs[made].size, words, write(op.mode))
 
 
-_register(PAD_IMAGE, _forward, back=False)
-_register(PAD_IMAGE_GRADIENT, _backward, back=True)
+_register(PAD_IMAGE, _forward, "X", "Y")
+_register(PAD_IMAGE_GRADIENT, _backward, "dY", "dX")

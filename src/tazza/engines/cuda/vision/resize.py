@@ -9,18 +9,16 @@ are cut off make it one more at either side.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import cast
+from collections.abc import Callable
 
 import numpy as np
 
-from tazza.codegen.block import Slot, Word, accepts_rows_but, float_word
+from tazza.codegen.block import Word, float_word
 from tazza.data_class import dataclass
-from tazza.device import Context
-from tazza.engines.cuda import KIND
 from tazza.engines.cuda.threads import Threads, each_launch
+from tazza.engines.cuda.translated import Specs, slots, translated
 from tazza.engines.cuda.vision.image import Images, Span, place_of, split_image, summed
-from tazza.operator import Launch, OpSchema, OpView, Spec, Unsupported, launcher
+from tazza.operator import Launch, OpSchema, OpView, Unsupported
 from tazza.ops.vision.resize import (
     RESIZE_NEAREST,
     RESIZE_NEAREST_GRADIENT,
@@ -29,7 +27,6 @@ from tazza.ops.vision.resize import (
     order_of,
     scales_of,
 )
-from tazza.tensor import DataType, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +50,6 @@ class Axis:
         one = self.t.lines.let(f"extractelement {self.t.single.type} {x}, i32 0")
         return self.t.lines.let(f"fptosi float {one} to i64")
 
-    def least(self, a: str, b: str | int) -> str:
-        """Return the smaller of two whole numbers."""
-        return self._extreme("smin", a, b)
-
-    def most(self, a: str, b: str | int) -> str:
-        """Return the larger of two whole numbers."""
-        return self._extreme("smax", a, b)
-
-    def _extreme(self, name: str, a: str, b: str | int) -> str:
-        self.t.lines.declare(f"i64 @llvm.{name}.i64(i64, i64)")
-        return self.t.lines.let(f"call i64 @llvm.{name}.i64(i64 {a}, i64 {b})")
-
     @property
     def last(self) -> str:
         """The last place in the image."""
@@ -79,15 +64,15 @@ class Axis:
 
     def nearest(self, i: str) -> str:
         """Return the place that place i is taken from."""
-        return self.least(self.whole_of(self.t.single.div(self.float_of(i), self.step())), self.last)
+        return self.t.least(self.whole_of(self.t.single.div(self.float_of(i), self.step())), self.last)
 
     def from_nearest(self, p: str) -> Span:
         """Return the places that may be taken from place p."""
         t, v = self.t, self.t.single
         begin, end = (self.whole_of(v.mul(self.float_of(one), self.step())) for one in (p, t.add(p, 1)))
-        behind = t.lines.let(f"select i1 {t.compare('eq', p, self.last)}, i64 {self.count}, i64 {t.add(end, 2)}")
-        first = self.least(self.most(t.two("sub", begin, 2), 0), self.count)
-        return first, self.most(first, self.least(behind, self.count))
+        behind = t.select(t.compare("eq", p, self.last), self.count, t.add(end, 2))
+        first = self.t.least(self.t.most(t.two("sub", begin, 2), 0), self.count)
+        return first, self.t.most(first, self.t.least(behind, self.count))
 
     # -- between two -----------------------------------------------------------------------------------------------
 
@@ -95,30 +80,28 @@ class Axis:
         """Return both neighbours of place i, with their weights."""
         v = self.t.single
         at = v.mul(self.float_of(i), self.step())
-        low = self.least(self.whole_of(at), self.last)
+        low = self.t.least(self.whole_of(at), self.last)
         behind = v.sub(at, self.float_of(low))
-        return (low, v.sub(v.constant(1.0), behind)), (self.least(self.t.add(low, 1), self.last), behind)
+        return (low, v.sub(v.constant(1.0), behind)), (self.t.least(self.t.add(low, 1), self.last), behind)
 
     def from_between(self, p: str) -> Span:
         """Return the places that may have place p as a neighbour; all where they are not apart."""
         t, v = self.t, self.t.single
         step = self.step()
         apart = t.lines.let(f"extractelement {v.mask} {v.compare('ogt', step, v.constant(0.0))}, i32 0")
-        safe = t.lines.let(f"select i1 {apart}, {v.type} {step}, {v.type} {v.constant(1.0)}")
+        safe = t.select(apart, step, v.constant(1.0), v.type)
         begin = self.whole_of(v.div(self.float_of(t.two("sub", p, 1)), safe))
         end = self.whole_of(v.div(self.float_of(t.add(p, 1)), safe))
-        first = self.least(self.most(t.two("sub", begin, 2), 0), self.count)
-        behind = self.most(first, self.least(t.add(end, 3), self.count))
-        kept = (("0", first), (self.count, behind))
-        found = [t.lines.let(f"select i1 {apart}, i64 {one}, i64 {other}") for other, one in kept]
-        return found[0], found[1]
+        first = self.t.least(self.t.most(t.two("sub", begin, 2), 0), self.count)
+        behind = self.t.most(first, self.t.least(t.add(end, 3), self.count))
+        return t.select(apart, first, 0), t.select(apart, behind, self.count)
 
     def weight(self, i: str, p: str) -> str:
         """Return how much place p counts for place i."""
         t, v = self.t, self.t.single
         total = v.constant(0.0)
         for place, weight in self.between(i):
-            own = t.lines.let(f"select i1 {t.compare('eq', place, p)}, {v.type} {weight}, {v.type} {v.constant(0.0)}")
+            own = t.select(t.compare("eq", place, p), weight, v.constant(0.0), v.type)
             total = v.add(total, own)
         return total
 
@@ -171,25 +154,22 @@ def _steps(op: OpView, image: Images, resized: Images, *, nearest: bool) -> tupl
     return h, w
 
 
-def _register(schema: OpSchema, write: Callable[[Threads, str], None], *, nearest: bool, back: bool) -> None:
-    @launcher(schema, engine=KIND, device=KIND, accepts=accepts_rows_but({"scales"}))
-    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
-        del context
-        given, made = cast("TensorSpec", inputs[0]), cast("TensorSpec", outputs[0])
+def _register(schema: OpSchema, write: Callable[[Threads, str], None], given: str, made: str, *, nearest: bool) -> None:
+    @translated(schema, host={"scales"}, floats={given})
+    def resize(op: OpView, specs: Specs) -> Launch | Unsupported:
         if op.has_input("scales"):
             return Unsupported("an input says the scales")
-        if given.dtype is not DataType.FLOAT:
-            return Unsupported(f"it is compiled for float32, not {given.dtype.label}")
-        image, resized = (Images.of(one.shape, order_of(op)) for one in ((made, given) if back else (given, made)))
+        back = given == "dY"
+        shapes = [specs[letter].shape for letter in ((made, given) if back else (given, made))]
+        image, resized = (Images.of(shape, order_of(op)) for shape in shapes)
         h, w = _steps(op, image, resized, nearest=nearest)
         words: dict[str, Word] = {**image.words("image"), **resized.words("resized")}
         words |= {f"resized{name}": n for name, n in zip("HW", resized.image, strict=True) if back}
-        words |= {"stepH": float_word(h), "stepW": float_word(w)}
-        words |= {letter: Slot(letter) for letter in (("dY", "dX") if back else ("X", "Y"))}
-        return each_launch(f"resized {write.__name__}", made.size, words, write)
+        words |= {"stepH": float_word(h), "stepW": float_word(w), **slots(given, made)}
+        return each_launch(f"resized {write.__name__}", specs[made].size, words, write)
 
 
-_register(RESIZE_NEAREST, _nearest, nearest=True, back=False)
-_register(RESIZE_NEAREST_GRADIENT, _nearest_back, nearest=True, back=True)
-_register(UPSAMPLE_BILINEAR, _bilinear, nearest=False, back=False)
-_register(UPSAMPLE_BILINEAR_GRADIENT, _bilinear_back, nearest=False, back=True)
+_register(RESIZE_NEAREST, _nearest, "X", "Y", nearest=True)
+_register(RESIZE_NEAREST_GRADIENT, _nearest_back, "dY", "dX", nearest=True)
+_register(UPSAMPLE_BILINEAR, _bilinear, "X", "Y", nearest=False)
+_register(UPSAMPLE_BILINEAR_GRADIENT, _bilinear_back, "dY", "dX", nearest=False)

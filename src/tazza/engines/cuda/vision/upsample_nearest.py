@@ -2,54 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
-
-from tazza.codegen.block import Slot, Word, accepts_rows
-from tazza.codegen.loop import carry_loop
-from tazza.device import Context
-from tazza.engines.cuda import KIND
 from tazza.engines.cuda.shape.stride import strided_copy
 from tazza.engines.cuda.threads import Threads, each_launch
-from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.engines.cuda.translated import Specs, slots, translated
+from tazza.engines.cuda.vision.image import summed
+from tazza.operator import Launch, OpView
 from tazza.ops.vision.upsample_nearest import UPSAMPLE_NEAREST, UPSAMPLE_NEAREST_GRADIENT
-from tazza.tensor import DataType, TensorSpec
 
 
-@launcher(UPSAMPLE_NEAREST, engine=KIND, device=KIND, accepts=accepts_rows)
-def prepare_upsample(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+@translated(UPSAMPLE_NEAREST)
+def upsample_nearest(op: OpView, specs: Specs) -> Launch:
     """Compile the copy."""
-    del context, outputs
-    X = cast("TensorSpec", inputs[0])
+    X = specs["X"]
     *_, H, W = X.shape
     axes = [(X.size // max(1, H * W), H * W), (H, W), (op.scale, 0), (W, 1), (op.scale, 0)]
     return strided_copy(X.dtype.itemsize, axes, ("X", "Y"))
 
 
-@launcher(UPSAMPLE_NEAREST_GRADIENT, engine=KIND, device=KIND, accepts=accepts_rows)
-def prepare_gradient(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@translated(UPSAMPLE_NEAREST_GRADIENT, floats={"dX"})
+def upsample_nearest_gradient(op: OpView, specs: Specs) -> Launch:
     """Compile the sums."""
-    del context, inputs
-    dX = cast("TensorSpec", outputs[0])
-    if dX.dtype is not DataType.FLOAT:
-        return Unsupported(f"it adds up float32, not {dX.dtype.label}")
+    dX = specs["dX"]
 
     def write(t: Threads, i: str) -> None:
-        v, scale = t.single, t.word("scale")
+        scale = t.word("scale")
         line, w = t.split(i, t.word("W"))  # line h of an image is followed by the next image's
         wide = t.mul(t.word("W"), scale)
 
-        def row(y: str, sums: Sequence[str]) -> list[str]:
+        def value(y: str, x: str) -> str:
             first = t.add(t.mul(t.add(t.mul(line, scale), y), wide), t.mul(w, scale))
+            return t.load("dY", t.add(first, x))
 
-            def add(x: str, carried: Sequence[str]) -> list[str]:
-                return [v.add(carried[0], t.load("dY", t.add(first, x)))]
+        t.store("dX", i, summed(t, ("0", scale), ("0", scale), value))
 
-            return carry_loop(v, "0", scale, sums, add)
-
-        t.store("dX", i, carry_loop(v, "0", scale, [v.constant(0.0)], row)[0])
-
-    words: dict[str, Word] = {"W": max(1, dX.shape[-1]), "scale": op.scale, "dY": Slot("dY"), "dX": Slot("dX")}
+    words = {"W": max(1, dX.shape[-1]), "scale": op.scale, **slots("dY", "dX")}
     return each_launch("upsampled sums", dX.size, words, write)

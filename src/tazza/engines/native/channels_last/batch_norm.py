@@ -6,25 +6,23 @@ Letters as in `code`. SpatialBN and SpatialBNGradient are taken where the channe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Scratch, Slot, Word, accepts_rows, all_float32, float_word
+from tazza.codegen.block import BlockLaunch, Scratch, Slot, Word, accepts_rows, float_word
 from tazza.codegen.image import accepts_images, image_layout, lies_as
-from tazza.codegen.kernel import lane_count, threads_for
+from tazza.codegen.kernel import lane_count, threads_of
 from tazza.data_class import dataclass
-from tazza.device import Context
+from tazza.engines.native import native
 from tazza.engines.native.channels_last import SOURCES
 from tazza.engines.native.channels_last.code import BACKWARD, FORWARD, SUMMED, Backward, Forward, scratch_floats
-from tazza.operator import LaidOut, OpView, Spec, Unsupported, kernel_key, launcher
+from tazza.operator import LaidOut, OpView, Spec, Unsupported, kernel_key
 from tazza.operator.choice import EPILOGUES
 from tazza.operator.kernel import Offered
 from tazza.ops.nn.batch_norm import SPATIAL_BN, SPATIAL_BN_GRADIENT
 from tazza.ops.nn.fused import FUSED_SPATIAL_BN, epilogue_of
 from tazza.ops.nn.fused_batch_norm import FUSED_SPATIAL_BN_GRADIENT, prologue_of
 from tazza.runtime.machine import machine
-from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
 from tazza.tensor.expression import Expression
 from tazza.tensor.offer import Offer
@@ -81,7 +79,7 @@ class Rows:
 
     def words(self, flops: int, nbytes: int) -> tuple[int, ...]:
         """Return the counts in the block, for so many operations on, and bytes of, one element of X."""
-        threads = threads_for(min(thread_count(), self.chunks), self.pixels * self.channels, flops, nbytes)
+        threads = threads_of(self.pixels * self.channels, flops, nbytes, self.chunks)
         counts = (self.count, self.width, self.channels, self.folds, self.chunk_rows, self.chunks)
         return threads, *counts, float_word(self.pixels)
 
@@ -91,43 +89,41 @@ def _accepts(letter: str, spec: Spec) -> bool:
     return accepts_images(letter, spec) if letter in IMAGES else accepts_rows(letter, spec)
 
 
-def _image(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> tuple[Rows, Layout] | Unsupported:
+def _image(op: OpView, specs: Mapping[str, TensorSpec]) -> tuple[Rows, Layout] | Unsupported:
     """Return X as rows, and the layout of it and of all that have its shape; or why the operator is not taken."""
-    if not all_float32(*inputs, *outputs):
-        return Unsupported("it computes in float32")
-    X = cast("TensorSpec", inputs[0])
+    X = specs["X"]
     if X.size == 0 or op.is_test or op.num_batches > 1:
         return Unsupported("it takes the statistics of one batch that is not empty")
     last = op.order.upper() == "NHWC"
     layout = image_layout(X, last)
-    for letter, name, spec in zip(op.output_letters, op.definition.output, outputs, strict=True):
+    for letter, name in zip(op.output_letters, op.definition.output, strict=True):
         wanted = layout if letter in IMAGES else ROW_MAJOR
-        if name in op.definition.input and not lies_as(cast("TensorSpec", spec), wanted):
-            return Unsupported(f"{letter} = {name!r} overwrites an input that lies otherwise: {spec}")
+        if name in op.definition.input and not lies_as(specs[letter], wanted):
+            return Unsupported(f"{letter} = {name!r} overwrites an input that lies otherwise: {specs[letter]}")
     C = X.shape[-1 if last else 1]
     return Rows(X.size // C, C), layout
 
 
-def _offer(op: OpView, X: Spec, layout: Layout, make: Callable[[], LaidOut]) -> Offered:
+def _offer(op: OpView, specs: Mapping[str, TensorSpec], make: Callable[[OpView, Rows, Layout], LaidOut]) -> Offered:
     """Offer what a library does as well on X as it lies; what is fused only this engine does."""
-    spec = cast("TensorSpec", X)
-    passes = PASSES.get(op.type)
-    if passes is None:
-        return Offer(make)
-    copies = 0 if lies_as(spec, layout) else COPIES
-    return Offer(make, estimate_ns=(passes + copies) * spec.nbytes / machine().memory_bytes_per_ns)
-
-
-def _prepare_forward(
-    op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec], epilogue: Expression | None, operands: int
-) -> Offered:
-    found = _image(op, inputs, outputs)
+    found = _image(op, specs)
     if isinstance(found, Unsupported):
         return found
-    return _offer(op, inputs[0], found[1], partial(_forward, op, *found, epilogue, operands))
+    X, passes = specs["X"], PASSES.get(op.type)
+    if passes is None:
+        return Offer(partial(make, op, *found))
+    copies = 0 if lies_as(X, found[1]) else COPIES
+    return Offer(partial(make, op, *found), estimate_ns=(passes + copies) * X.nbytes / machine().memory_bytes_per_ns)
 
 
-def _forward(op: OpView, rows: Rows, layout: Layout, epilogue: Expression | None, operands: int) -> LaidOut:
+@native(SPATIAL_BN, FUSED_SPATIAL_BN, engine=ENGINE, accepts=_accepts, float32=True)
+def prepare_forward(op: OpView, specs: Mapping[str, TensorSpec]) -> Offered:
+    """Y, the running and the saved pair; with an epilogue where one is fused."""
+    return _offer(op, specs, _forward)
+
+
+def _forward(op: OpView, rows: Rows, layout: Layout) -> LaidOut:
+    epilogue, operands = (epilogue_of(op), op.operands) if op.type not in PASSES else (None, 0)
     code = Forward(epilogue, operands)
     words = *rows.words(8, 12 + 4 * operands), float_word(op.epsilon), float_word(op.momentum)
     blobs = (*_blobs(FORWARD[len(words) :]), *(Slot("S", k) for k in range(operands)))
@@ -140,54 +136,20 @@ def _blobs(names: Sequence[str], absent: Sequence[str] = ()) -> list[Word]:
     return [0 if name in absent else Scratch() if name == "scratch" else Slot(name) for name in names]
 
 
-@launcher(SPATIAL_BN, engine=ENGINE, accepts=_accepts)
-def prepare_spatial_bn(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Offered:
-    """Y, the running and the saved pair."""
-    del context
-    return _prepare_forward(op, inputs, outputs, None, 0)
+@native(SPATIAL_BN_GRADIENT, FUSED_SPATIAL_BN_GRADIENT, engine=ENGINE, accepts=_accepts, float32=True)
+def prepare_backward(op: OpView, specs: Mapping[str, TensorSpec]) -> Offered:
+    """The gradients; with a prologue where one is fused."""
+    return _offer(op, specs, _backward)
 
 
-@launcher(FUSED_SPATIAL_BN, engine=ENGINE, accepts=_accepts)
-def prepare_fused_spatial_bn(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Offered:
-    """The same with an epilogue."""
-    del context
-    return _prepare_forward(op, inputs, outputs, epilogue_of(op), op.operands)
-
-
-def _prepare_backward(
-    op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec], prologue: Expression | None
-) -> Offered:
-    found = _image(op, inputs, outputs)
-    if isinstance(found, Unsupported):
-        return found
-    return _offer(op, inputs[0], found[1], partial(_backward, *found, prologue))
-
-
-def _backward(rows: Rows, layout: Layout, prologue: Expression | None) -> LaidOut:
+def _backward(op: OpView, rows: Rows, layout: Layout) -> LaidOut:
+    prologue = None if op.type in PASSES else prologue_of(op)
     code = Backward(prologue)
     words = rows.words(12, 20)
     address = SOURCES.compiled(code.description, code.write)
     blobs = _blobs(BACKWARD[len(words) :], absent=("bias",) if prologue is None else ())
     launch = BlockLaunch(address, (*words, *blobs), rows.scratch_bytes)
     return LaidOut(launch, dict.fromkeys(("X", "dY", "dX"), layout))
-
-
-@launcher(SPATIAL_BN_GRADIENT, engine=ENGINE, accepts=_accepts)
-def prepare_spatial_bn_gradient(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Offered:
-    """The gradients of SpatialBN."""
-    del context
-    return _prepare_backward(op, inputs, outputs, None)
-
-
-@launcher(FUSED_SPATIAL_BN_GRADIENT, engine=ENGINE, accepts=_accepts)
-def prepare_fused_spatial_bn_gradient(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Offered:
-    """The same with a prologue."""
-    del context
-    return _prepare_backward(op, inputs, outputs, prologue_of(op))
 
 
 def _any_formula(formula: Expression) -> bool:

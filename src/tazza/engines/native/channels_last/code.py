@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.loop import carry_loop, count_loop, lanes_below, lanes_of, load, share, store, sweep
+from tazza.codegen.loop import carry_loop, count_loop, each_vector, lanes_below, lanes_of, share
 from tazza.codegen.rows import element
 from tazza.codegen.vector import Emission
 from tazza.codegen.writer import FLOAT, Writer
@@ -124,22 +124,18 @@ class _Passes(Writer):
             seconds = element(self.lines, firsts, width)
             start = self.mul(begin, width)
 
-            def clear(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-                del carried
-                store(v, FLOAT, v.constant(0.0), firsts, i, mask)
-                store(v, FLOAT, v.constant(0.0), seconds, i, mask)
-                return ()
+            def clear(i: str, mask: str | None) -> None:
+                v.store(v.constant(0.0), firsts, i, mask, dtype=FLOAT)
+                v.store(v.constant(0.0), seconds, i, mask, dtype=FLOAT)
 
             def rows(offsets: Sequence[str]) -> None:
-                def add(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-                    del carried
+                def add(i: str, mask: str | None) -> None:
                     for value, sums in zip(terms(start, offsets, i, mask), (firsts, seconds), strict=True):
-                        store(v, FLOAT, v.add(load(v, FLOAT, sums, i, mask), value), sums, i, mask)
-                    return ()
+                        v.store(v.add(v.load(sums, i, mask, dtype=FLOAT), value), sums, i, mask, dtype=FLOAT)
 
-                sweep(v, "0", width, add)
+                each_vector(v, "0", width, add)
 
-            sweep(v, "0", width, clear)
+            each_vector(v, "0", width, clear)
             self.each_row(begin, end, SUMMED, rows)
 
         self.each_chunk(chunk)
@@ -162,7 +158,7 @@ class _Passes(Writer):
 
             def chunk(number: str, values: Sequence[str]) -> Sequence[str]:
                 at = self.add(self.mul(self.mul(number, width), 2), place)
-                pair = [load(v, FLOAT, self.partial, i, mask) for i in (at, self.add(at, width))]
+                pair = [v.load(self.partial, i, mask, dtype=FLOAT) for i in (at, self.add(at, width))]
                 return body(number, place, pair, values)
 
             return carry_loop(v, "0", self.w["chunks"], carried, chunk)
@@ -173,7 +169,7 @@ class _Passes(Writer):
 
     def of_channels(self, names: Sequence[str], i: str, mask: str | None) -> list[str]:
         """Return vectors of the channels at one place of a row."""
-        return [load(self.v, FLOAT, self.vectors[name], i, mask) for name in names]
+        return [self.v.load(self.vectors[name], i, mask, dtype=FLOAT) for name in names]
 
     def rounded(self, value: str) -> str:
         """Return float64 as it is after it was stored as float32."""
@@ -187,7 +183,7 @@ class _Passes(Writer):
         def fold(j: str) -> None:
             at = self.add(self.mul(j, self.w["channels"]), c)
             for name, value in vectors.items():
-                store(self.wide, FLOAT, value, self.vectors[name], at, mask)
+                self.wide.store(value, self.vectors[name], at, mask, dtype=FLOAT)
 
         count_loop(self.lines, "0", self.w["folds"], fold)
 
@@ -197,9 +193,9 @@ class _Passes(Writer):
         So y has the same bits in both directions; where a channel does not vary, it is the bias.
         """
         v = self.wide
-        self.keep(c, mask, mean=mean, slope=v.mul(load(v, FLOAT, self.w["scale"], c, mask), inv_std))
+        self.keep(c, mask, mean=mean, slope=v.mul(v.load(self.w["scale"], c, mask, dtype=FLOAT), inv_std))
         if bias:
-            self.keep(c, mask, bias=load(v, FLOAT, self.w["bias"], c, mask))
+            self.keep(c, mask, bias=v.load(self.w["bias"], c, mask, dtype=FLOAT))
 
 
 def added(v: Lanes, values: Sequence[str]) -> str:
@@ -240,8 +236,8 @@ class Forward:
         v, X = passes.v, passes.w["X"]
 
         def terms(start: str, offsets: Sequence[str], i: str, mask: str | None) -> tuple[str, str]:
-            first = load(v, FLOAT, X, passes.add(start, i), mask)
-            found = [v.sub(load(v, FLOAT, X, passes.add(at, i), mask), first) for at in offsets]
+            first = v.load(X, passes.add(start, i), mask, dtype=FLOAT)
+            found = [v.sub(v.load(X, passes.add(at, i), mask, dtype=FLOAT), first) for at in offsets]
             return added(v, found), multiplied(v, found, found)
 
         passes.sum_up(terms)
@@ -255,18 +251,16 @@ class Forward:
         S = [lines.load_pointer("%block", len(FORWARD) + k) for k in range(self.operands)]
 
         def rows(starts: Sequence[str]) -> None:
-            def one(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-                del carried
+            def one(i: str, mask: str | None) -> None:
                 mean, slope, bias = passes.of_channels(("mean", "slope", "bias"), i, mask)
                 for start in starts:
                     at = passes.add(start, i)
-                    values = {"y": v.fma(v.sub(load(v, FLOAT, w["X"], at, mask), mean), slope, bias)}
-                    values |= {f"s{k}": load(v, FLOAT, s, at, mask) for k, s in enumerate(S)}
+                    values = {"y": v.fma(v.sub(v.load(w["X"], at, mask, dtype=FLOAT), mean), slope, bias)}
+                    values |= {f"s{k}": v.load(s, at, mask, dtype=FLOAT) for k, s in enumerate(S)}
                     found = values["y"] if self.epilogue is None else Emission(v, values).write(self.epilogue)
-                    store(v, FLOAT, found, w["Y"], at, mask)
-                return ()
+                    v.store(found, w["Y"], at, mask, dtype=FLOAT)
 
-            sweep(v, "0", w["width"], one)
+            each_vector(v, "0", w["width"], one)
 
         passes.each_chunk(lambda _, begin, end: passes.each_row(begin, end, APPLIED, rows), backwards=True)
 
@@ -275,14 +269,14 @@ def _statistics(passes: _Passes, c: str, mask: str) -> None:
     """Write the saved and the running pair of a vector of channels, and what the last pass reads."""
     v, w, lines = passes.wide, passes.w, passes.lines
     n, one = passes.number("n"), v.constant(1.0)
-    origin = load(v, FLOAT, w["X"], c, mask)
+    origin = v.load(w["X"], c, mask, dtype=FLOAT)
 
     def join(chunk: str, place: str, sums: Sequence[str], values: Sequence[str]) -> Sequence[str]:
         """Add the sums of a chunk of one fold, which count from its own first row, as sums that count from X[0]."""
         begin = passes.mul(chunk, w["chunk_rows"])
         rows = passes.sub(passes.least(w["rows"], passes.add(begin, w["chunk_rows"])), begin)
         some = v.splat(lines.let(f"uitofp i64 {rows} to double"))
-        step = v.sub(load(v, FLOAT, w["X"], passes.add(passes.mul(begin, w["width"]), place), mask), origin)
+        step = v.sub(v.load(w["X"], passes.add(passes.mul(begin, w["width"]), place), mask, dtype=FLOAT), origin)
         first, second = sums
         moved = v.mul(some, step)
         square = v.fma(v.add(v.add(first, first), moved), step, second)
@@ -298,10 +292,10 @@ def _statistics(passes: _Passes, c: str, mask: str) -> None:
     old = passes.number("momentum")
     new = v.sub(one, old)
     for value, before, after in ((mean, "mean", "running_mean"), (unbiased, "var", "running_var")):
-        blend = v.fma(old, load(v, FLOAT, w[before], c, mask), v.mul(new, value))
-        store(v, FLOAT, blend, w[after], c, mask)
-    store(v, FLOAT, mean, w["saved_mean"], c, mask)
-    store(v, FLOAT, inv_std, w["saved_inv_std"], c, mask)
+        blend = v.fma(old, v.load(w[before], c, mask, dtype=FLOAT), v.mul(new, value))
+        v.store(blend, w[after], c, mask, dtype=FLOAT)
+    v.store(mean, w["saved_mean"], c, mask, dtype=FLOAT)
+    v.store(inv_std, w["saved_inv_std"], c, mask, dtype=FLOAT)
     passes.recall(c, mask, passes.rounded(mean), passes.rounded(inv_std), bias=True)
 
 
@@ -338,13 +332,13 @@ class Backward:
 
     def _recall(self, passes: _Passes, c: str, mask: str) -> None:
         """Write what the forward direction took."""
-        mean, inv_std = (load(passes.wide, FLOAT, passes.w[name], c, mask) for name in ("mean", "inv_std"))
+        mean, inv_std = (passes.wide.load(passes.w[name], c, mask, dtype=FLOAT) for name in ("mean", "inv_std"))
         passes.recall(c, mask, mean, inv_std, bias=self.prologue is not None)
 
     def _pair(self, passes: _Passes, at: str, mask: str | None, vectors: tuple[str, str, str]) -> tuple[str, str]:
         """Return X - mean and dZ; slope and bias are read where there is a prologue."""
         v, (mean, slope, bias) = passes.v, vectors
-        x, dy = (load(v, FLOAT, passes.w[name], at, mask) for name in ("X", "dY"))
+        x, dy = (v.load(passes.w[name], at, mask, dtype=FLOAT) for name in ("X", "dY"))
         away = v.sub(x, mean)
         if self.prologue is None:
             return away, dy
@@ -354,17 +348,15 @@ class Backward:
         v, w = passes.v, passes.w
 
         def rows(starts: Sequence[str]) -> None:
-            def one(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-                del carried
+            def one(i: str, mask: str | None) -> None:
                 mean, slope, bias, constant, factor = passes.of_channels(VECTORS, i, mask)
                 for start in starts:
                     at = passes.add(start, i)
                     away, dz = self._pair(passes, at, mask, (mean, slope, bias))
                     found = v.mul(slope, v.fma(away, factor, v.sub(dz, constant)))
-                    store(v, FLOAT, found, w["dX"], at, mask)
-                return ()
+                    v.store(found, w["dX"], at, mask, dtype=FLOAT)
 
-            sweep(v, "0", w["width"], one)
+            each_vector(v, "0", w["width"], one)
 
         passes.each_chunk(lambda _, begin, end: passes.each_row(begin, end, APPLIED, rows), backwards=True)
 
@@ -378,8 +370,8 @@ def _gradients(passes: _Passes, c: str, mask: str) -> None:
         return [v.add(one, other) for one, other in zip(values, sums, strict=True)]
 
     dbias, products = passes.each_sum(c, mask, [v.constant(0.0)] * 2, join)
-    inv_std, n = load(v, FLOAT, w["inv_std"], c, mask), passes.number("n")
+    inv_std, n = v.load(w["inv_std"], c, mask, dtype=FLOAT), passes.number("n")
     dscale = v.mul(products, inv_std)
-    store(v, FLOAT, dbias, w["dbias"], c, mask)
-    store(v, FLOAT, dscale, w["dscale"], c, mask)
+    v.store(dbias, w["dbias"], c, mask, dtype=FLOAT)
+    v.store(dscale, w["dscale"], c, mask, dtype=FLOAT)
     passes.keep(c, mask, constant=v.div(dbias, n), factor=v.neg(v.div(v.mul(inv_std, dscale), n)))

@@ -8,7 +8,7 @@ codes each lane gets the 32 bits in which its own is.
 from __future__ import annotations
 
 from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.loop import KINDS, load_one
+from tazza.codegen.loop import KINDS
 from tazza.codegen.rows import element
 from tazza.data_class import dataclass
 from tazza.tensor import DataType
@@ -47,7 +47,7 @@ class Codes:
         if self.beside:
             pair = element(lines, row.pairs, lines.let(f"mul i64 {row.number}, 2"))
         scale, bias = (
-            load_one(v, self.scalars, element(lines, pair, which, KINDS[self.scalars]), align=1) for which in "01"
+            v.load_one(element(lines, pair, which, KINDS[self.scalars]), align=1, dtype=self.scalars) for which in "01"
         )
         first = lines.let(f"udiv i64 {n}, {self.in_byte}")
         found: list[str] = []
@@ -61,14 +61,9 @@ class Codes:
         """Return a vector of codes, as floats."""
         lines, count = v.lines, v.count // self.in_byte
         stored = f"<{count} x i8>"
-        if mask is None:
-            packed = lines.let(f"load {stored}, ptr {at}, align 1")
-        else:
-            firsts = ", ".join(f"i32 {k * self.in_byte}" for k in range(count))  # lanes of one byte go together
-            own = lines.let(f"shufflevector {v.mask} {mask}, {v.mask} poison, <{count} x i32> <{firsts}>")
-            lines.declare(f"{stored} @llvm.masked.load.v{count}i8.p0(ptr, i32, <{count} x i1>, {stored})")
-            operands = f"ptr {at}, i32 1, <{count} x i1> {own}, {stored} zeroinitializer"
-            packed = lines.let(f"call {stored} @llvm.masked.load.v{count}i8.p0({operands})")
+        # Lanes of one byte go together.
+        own = None if mask is None else lines.shuffle(v.mask, range(0, v.count, self.in_byte), mask)
+        packed = lines.load_lanes(stored, at, 1, own)
         return lines.let(f"sitofp {v.integer} {self._apart(v, packed, count)} to {v.type}")  # small: one instruction
 
     def _apart(self, v: Lanes, packed: str, count: int) -> str:
@@ -82,9 +77,8 @@ class Codes:
             whole = lines.let(f"zext i{8 * count} {whole} to i32")
         kind = f"<{words} x i32>"
         each = lines.let(f"bitcast i{max(8 * count, 32)} {whole} to {kind}")
-        own = ", ".join(f"i32 {n // together}" for n in range(v.count))
         shifts = ", ".join(f"i32 {n % together * room}" for n in range(v.count))
-        spread = lines.let(f"shufflevector {kind} {each}, {kind} poison, <{v.count} x i32> <{own}>")
+        spread = lines.shuffle(kind, (n // together for n in range(v.count)), each)
         first = lines.let(f"lshr {v.integer} {spread}, <{shifts}>")
         return v.int_op("and", first, v.whole(2**room - 1))
 

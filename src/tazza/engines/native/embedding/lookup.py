@@ -6,16 +6,13 @@ What joins rows, and how segments are shared by threads, is that of reductions o
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import cast
 
 import numpy as np
 
-from tazza.codegen.block import accepts_rows
-from tazza.device import Context
+from tazza.engines.native import native
 from tazza.engines.native.embedding.codes import Codes
 from tazza.engines.native.sparse.segment_reduction import Shapes, Work, segment_launch, write_reduction
-from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.embedding.lookup import Lookup, lookups
 from tazza.ops.sparse.segment import BY_LENGTHS
 from tazza.tensor import DataType, TensorSpec
@@ -34,21 +31,12 @@ def codes_of(row: Lookup) -> Codes | None:
     return Codes(format.room, DataType.FLOAT if format.scalars is np.float32 else DataType.FLOAT16)
 
 
-def _register(type: str, row: Lookup, codes: Codes) -> None:
-    @launcher(lookups[type], engine="native", accepts=accepts_rows)
-    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
-        """Compile the reduction of rows of this format."""
-        del context
-        specs = dict(zip(op.input_letters, cast("Sequence[TensorSpec]", inputs), strict=True))
-        Y, INDICES, DATA = cast("TensorSpec", outputs[0]), specs["INDICES"], specs["DATA"]
-        if "WEIGHTS" in specs and specs["WEIGHTS"].size < INDICES.size:
-            return Unsupported("there are fewer WEIGHTS than INDICES")
-        work = Work(row.reducer, BY_LENGTHS, DataType.UINT8, 8 * INDICES.dtype.itemsize, codes=codes)
-        shapes = Shapes(specs["LENGTHS"].size, math.prod(Y.shape[1:]), INDICES.size, DATA.shape[0])
-        return segment_launch(op, write_reduction, work, shapes, "INDICES", LETTERS)
-
-
-for _type, _row in lookups.rows.items():
-    _codes = codes_of(_row)
-    if _codes is not None:
-        _register(_type, _row, _codes)
+@native(*(lookups[type] for type, row in lookups.rows.items() if codes_of(row) is not None))
+def prepare_lookup(op: OpView, specs: dict[str, TensorSpec]) -> Launch | Unsupported:
+    """Compile the reduction of rows of this format."""
+    Y, INDICES, DATA, row = specs["Y"], specs["INDICES"], specs["DATA"], lookups.rows[op.type]
+    if "WEIGHTS" in specs and specs["WEIGHTS"].size < INDICES.size:
+        return Unsupported("there are fewer WEIGHTS than INDICES")
+    work = Work(row.reducer, BY_LENGTHS, DataType.UINT8, 8 * INDICES.dtype.itemsize, codes=codes_of(row))
+    shapes = Shapes(specs["LENGTHS"].size, math.prod(Y.shape[1:]), INDICES.size, DATA.shape[0])
+    return segment_launch(op, write_reduction, work, shapes, "INDICES", LETTERS)

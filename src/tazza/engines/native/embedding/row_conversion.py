@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import cast
 
 import numpy as np
 
-from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
+from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.kernel import threads_for
-from tazza.codegen.loop import KINDS, lanes_of, load, narrow, store, sweep, widen
+from tazza.codegen.kernel import threads_of
+from tazza.codegen.loop import KINDS, each_vector, lanes_of, sweep
 from tazza.codegen.rows import FIRST, D, each_row, element
-from tazza.device import Context
-from tazza.engines.native import SOURCES
+from tazza.engines.native import SOURCES, native
 from tazza.engines.native.embedding.codes import Codes, Row
-from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
-from tazza.ops.embedding.row_conversion import Decoding, Encoding, decodings, encodings
+from tazza.operator import Launch, OpView, Unsupported
+from tazza.ops.embedding.row_conversion import decodings, encodings
 from tazza.ops.embedding.row_format import LARGEST, RowFormat
-from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, TensorSpec
 
 FLOAT = DataType.FLOAT
@@ -35,29 +32,22 @@ def write_decoding(lines: Lines, codes: Codes, dtype: DataType) -> None:
         nbytes = lines.let(f"mul i64 {lines.let(f'mul i64 {n}, {width}')}, {dtype.itemsize}")
         y = element(lines, target, nbytes, "i8")
 
-        def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            del carried
-            store(v, dtype, codes.decoded(v, own, i, 1, mask)[0], y, i, mask)
-            return ()
-
-        sweep(v, "0", width, some)
+        each_vector(
+            v, "0", width, lambda i, mask: v.store(codes.decoded(v, own, i, 1, mask)[0], y, i, mask, dtype=dtype)
+        )
 
     each_row(lines, row)
 
 
-def _register(type: str, row: Decoding) -> None:
-    scalars = DataType.FLOAT if row.format.scalars is np.float32 else DataType.FLOAT16
-    codes = Codes(row.format.room, scalars)
-
-    @launcher(decodings[type], engine="native", accepts=accepts_rows)
-    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:  # pyright: ignore[reportUnusedFunction] -- registered
-        """Compile the conversion of rows of this format."""
-        del op, context, inputs
-        Y = cast("TensorSpec", outputs[0])
-        rows, width = math.prod(Y.shape[:-1]), Y.shape[-1]
-        address = SOURCES.compiled(f"decoding {codes} {Y.dtype}", lambda lines: write_decoding(lines, codes, Y.dtype))
-        threads = max(1, min(rows, threads_for(thread_count(), Y.size, 4, 5)))
-        return BlockLaunch(address, (threads, rows, width, 0, Slot("X"), Slot("Y")))
+@native(*decodings.schemas)
+def prepare_decoding(op: OpView, Y: TensorSpec) -> Launch:
+    """Compile the conversion of rows of this format."""
+    format = decodings.rows[op.type].format
+    codes = Codes(format.room, DataType.FLOAT if format.scalars is np.float32 else DataType.FLOAT16)
+    rows, width = math.prod(Y.shape[:-1]), Y.shape[-1]
+    address = SOURCES.compiled(f"decoding {codes} {Y.dtype}", lambda lines: write_decoding(lines, codes, Y.dtype))
+    threads = threads_of(Y.size, 4, 5, rows)
+    return BlockLaunch(address, (threads, rows, width, 0, Slot("X"), Slot("Y")))
 
 
 def write_encoding(lines: Lines, format: RowFormat, dtype: DataType) -> None:
@@ -75,17 +65,16 @@ def write_encoding(lines: Lines, format: RowFormat, dtype: DataType) -> None:
         numbers = _scalars(Lanes(lines, 1), format, *_bounds(v, dtype, x, width))
         bias, inverse = (v.splat(lines.let(f"extractelement <1 x float> {one}, i32 0")) for one in numbers[1:])
 
-        def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            found = v.intrinsic("rint", v.mul(v.sub(load(v, dtype, x, i, mask), bias), inverse))
+        def some(i: str, mask: str | None) -> None:
+            found = v.intrinsic("rint", v.mul(v.sub(v.load(x, i, mask, dtype=dtype), bias), inverse))
             finite = v.compare("olt", v.intrinsic("fabs", found), v.constant(math.inf))
             code = v.select(finite, found, v.constant(0.0))
             code = v.select(v.compare("olt", code, v.constant(0.0)), v.constant(0.0), code)
             code = v.select(v.compare("ogt", code, v.constant(format.top)), v.constant(format.top), code)
             at = element(lines, y, lines.let(f"udiv i64 {i}, {format.in_byte}"), "i8")
             _store_codes(v, code, at, mask, format)
-            return carried
 
-        sweep(v, "0", width, some)
+        each_vector(v, "0", width, some)
         behind, kind = element(lines, y, coded, "i8"), KINDS[scalars]
         for place, value in enumerate(numbers[:2]):
             kept = lines.let(f"extractelement <1 x float> {value}, i32 0")
@@ -110,7 +99,7 @@ def _scalars(v: Lanes, format: RowFormat, low: str, high: str) -> tuple[str, str
 
 
 def _half(v: Lanes, value: str) -> str:
-    return widen(v, DataType.FLOAT16, narrow(v, DataType.FLOAT16, value))
+    return v.widened(DataType.FLOAT16, v.narrowed(DataType.FLOAT16, value))
 
 
 def _bounds(v: Lanes, dtype: DataType, x: str, width: str) -> tuple[str, str]:
@@ -118,7 +107,7 @@ def _bounds(v: Lanes, dtype: DataType, x: str, width: str) -> tuple[str, str]:
 
     def more(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
         low, high = carried
-        least, most = (load(v, dtype, x, i, mask, v.constant(bound)) for bound in (LARGEST, -LARGEST))
+        least, most = (v.load(x, i, mask, v.constant(bound), dtype=dtype) for bound in (LARGEST, -LARGEST))
         return (
             v.select(v.compare("olt", least, low), least, low),
             v.select(v.compare("ogt", most, high), most, high),
@@ -143,35 +132,18 @@ def _store_codes(v: Lanes, value: str, at: str, mask: str | None, format: RowFor
             moved = lines.let(f"lshr {word} {short}, splat (i{8 * each} {apart})")
             short, apart = lines.let(f"or {word} {short}, {moved}"), 2 * apart
         short = lines.let(f"trunc {word} {short} to {kind}")
-    if mask is None:
-        lines.do(f"store {kind} {short}, ptr {at}, align 1")
-        return
-    places = ", ".join(f"i32 {each * lane}" for lane in range(count))
-    lanes = f"<{count} x i1>"
-    first = lines.let(f"shufflevector {v.mask} {mask}, {v.mask} poison, <{count} x i32> <{places}>")
-    lines.declare(f"void @llvm.masked.store.v{count}i8.p0({kind}, ptr, i32, {lanes})")
-    lines.do(f"call void @llvm.masked.store.v{count}i8.p0({kind} {short}, ptr {at}, i32 1, {lanes} {first})")
+    first = None if mask is None else lines.shuffle(v.mask, range(0, each * count, each), mask)
+    lines.store_lanes(kind, short, at, 1, first)
 
 
-def _register_encoding(type: str, row: Encoding) -> None:
-    @launcher(encodings[type], engine="native", accepts=accepts_rows)
-    def prepare(  # pyright: ignore[reportUnusedFunction] -- registered
-        op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-    ) -> Launch | Unsupported:
-        """Compile the conversion to this format."""
-        del context, outputs
-        if row.searching(op):
-            return Unsupported("bounds are searched by the reference kernel")
-        X = cast("TensorSpec", inputs[0])
-        rows, width = math.prod(X.shape[:-1]), X.shape[-1]
-        threads = max(1, min(rows, threads_for(thread_count(), X.size, 8, 5)))
-        kind = f"encoding of {row.dtype.label} in {row.format.room} bits{'' if row.format.exact else ', half'}"
-        address = SOURCES.compiled(kind, lambda lines: write_encoding(lines, row.format, row.dtype))
-        return BlockLaunch(address, (threads, rows, width, 0, Slot("X"), Slot("Y")))
-
-
-for _type, _encoding in encodings.rows.items():
-    if not _encoding.format.mimics:
-        _register_encoding(_type, _encoding)
-for _type, _row in decodings.rows.items():
-    _register(_type, _row)
+@native(*(encodings[type] for type, row in encodings.rows.items() if not row.format.mimics))
+def prepare_encoding(op: OpView, X: TensorSpec) -> Launch | Unsupported:
+    """Compile the conversion to this format."""
+    row = encodings.rows[op.type]
+    if row.searching(op):
+        return Unsupported("bounds are searched by the reference kernel")
+    rows, width = math.prod(X.shape[:-1]), X.shape[-1]
+    threads = threads_of(X.size, 8, 5, rows)
+    kind = f"encoding of {row.dtype.label} in {row.format.room} bits{'' if row.format.exact else ', half'}"
+    address = SOURCES.compiled(kind, lambda lines: write_encoding(lines, row.format, row.dtype))
+    return BlockLaunch(address, (threads, rows, width, 0, Slot("X"), Slot("Y")))

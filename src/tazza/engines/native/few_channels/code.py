@@ -16,10 +16,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tazza.codegen.emit import Lines
-from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one, store
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below
 from tazza.codegen.rows import element, when
-from tazza.codegen.vector import Emission
-from tazza.codegen.writer import FLOAT
+from tazza.codegen.vector import finished
 from tazza.data_class import dataclass
 from tazza.engines.native.few_channels.packing import PACKING_WORDS, Packing, PackingWriter
 from tazza.operator import Expression
@@ -81,7 +80,7 @@ class _Writer(PackingWriter):
         k = self.mul(panel, self.panel)
         ks = [self.add(k, half * v.count) for half in range(2)]
         masks = [lanes_below(v, self.sub(w["K"], one)) for one in ks]
-        bias = [load(v, FLOAT, w["b"], *pair) if code.bias else v.constant(0.0) for pair in zip(ks, masks, strict=True)]
+        bias = [v.load(w["b"], *pair) if code.bias else v.constant(0.0) for pair in zip(ks, masks, strict=True)]
         # U[panel]: kH rows of kW * C numbers, each with 2 L filters.
         filters = element(lines, w["U"], self.mul(self.mul(panel, w["kH"]), self.run * self.panel))
 
@@ -134,15 +133,10 @@ class _Writer(PackingWriter):
 
             # For each number j of that row: the pixel j / C of the window, its channel j % C.
             def number(j: str, sums: Sequence[str]) -> Sequence[str]:
-                found = list(sums)
                 here, tap = element(self.lines, source, j), element(self.lines, taps, self.mul(j, self.panel))
-                pair = [load(v, FLOAT, tap, str(half * v.count), None) for half in range(2)]
                 # Y[r] += P[ky][r * across * C + j] * U[panel][ky][j], for R pixels and both vectors.
-                for r in range(code.rows):
-                    one = load_one(v, FLOAT, element(self.lines, here, str(r * self.step)))
-                    for half in range(2):
-                        found[2 * r + half] = v.fma(one, pair[half], found[2 * r + half])
-                return found
+                numbers = (element(self.lines, here, str(r * self.step)) for r in range(code.rows))
+                return self.add_outer(sums, numbers, self.pair(tap))
 
             return carry_loop(v, "0", str(self.run), sums, number)
 
@@ -152,12 +146,5 @@ class _Writer(PackingWriter):
     def keep(self, halves: Sequence[tuple[str, str, str]]) -> None:
         """Write a pixel: for each half where it goes, its mask and its value before the epilogue."""
         for at, mask, value in halves:
-            others = [load(self.v, FLOAT, S, at, mask) for S in self.S]
-            store(self.v, FLOAT, self.finish(value, others), self.w["Y"], at, mask)
-
-    def finish(self, value: str, others: Sequence[str]) -> str:
-        """Return the epilogue of a vector."""
-        if self.code.epilogue is None:
-            return value
-        names = {"y": value, **{f"s{i}": one for i, one in enumerate(others)}}
-        return Emission(self.v, names).write(self.code.epilogue)
+            others = [self.v.load(S, at, mask) for S in self.S]
+            self.v.store(finished(self.v, self.code.epilogue, value, others), self.w["Y"], at, mask)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
 from tazza.codegen.image import filter_steps, filters_to_pack
@@ -12,11 +10,12 @@ from tazza.codegen.loop import count_loop, lanes_below, share
 from tazza.codegen.rows import element
 from tazza.codegen.writer import Writer, gather
 from tazza.data_class import dataclass
-from tazza.device import Context
+from tazza.engines.native import native
 from tazza.engines.native.few_channels import SOURCES
-from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
+from tazza.operator import LaidOut, Launch, Unsupported
+from tazza.operator.kernel import accepts_strided
 from tazza.ops.shape.copy import COPY
-from tazza.tensor import Opaque
+from tazza.tensor import Opaque, TensorSpec
 
 ENGINE = "native/few_channels"
 
@@ -40,13 +39,10 @@ class Filters:
         return Opaque(ENGINE, self, 4 * self.kH * self.kW * self.C * -(-self.K // panel) * panel, derived=True)
 
 
-@launcher(COPY, engine=ENGINE)
-def prepare_filters(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> LaidOut | Launch | Unsupported:
+@native(COPY, engine=ENGINE, accepts=accepts_strided)
+def prepare_filters(X: TensorSpec, Y: TensorSpec) -> LaidOut | Launch | Unsupported:
     """Pack filters; other copies are left to other engines."""
-    del op, context
-    found = filters_to_pack(Filters, inputs[0], outputs[0])
+    found = filters_to_pack(Filters, X, Y)
     if isinstance(found, Unsupported):
         return found
     W, lies, form = found

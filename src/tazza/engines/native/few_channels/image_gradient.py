@@ -21,9 +21,8 @@ from tazza.codegen.emit import Lines
 from tazza.codegen.fold import fold_lanes
 from tazza.codegen.image import filter_steps, image_layout, image_steps
 from tazza.codegen.kernel import lane_count
-from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, store
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below
 from tazza.codegen.rows import element
-from tazza.codegen.writer import FLOAT
 from tazza.data_class import dataclass
 from tazza.engines.native.few_channels import SOURCES
 from tazza.engines.native.few_channels.conv import Problem, packing_words
@@ -131,7 +130,7 @@ class _Writer(PackingWriter):
                 spare = [self.v.constant(0.0)] * (self.v.count - len(sums))
                 numbers = self.least(self.mul(self.sub(w["oW"], x), C), str(T * C))
                 at = self.add(within, self.mul(x, w["y_pixel"]))
-                store(self.v, FLOAT, fold_lanes(self.v, [*sums, *spare]), w["Y"], at, lanes_below(self.v, numbers))
+                self.v.store(fold_lanes(self.v, [*sums, *spare]), w["Y"], at, lanes_below(self.v, numbers))
 
             count_loop(lines, "0", self.pieces(w["oW"], T), tile)
 
@@ -151,9 +150,9 @@ class _Writer(PackingWriter):
 
             def numbers(j: str, mask: str | None, sums: Sequence[str]) -> list[str]:
                 found = list(sums)
-                filters = [load(v, FLOAT, tap, j, None) for tap in taps]
+                filters = [v.load(tap, j, None) for tap in taps]
                 for x in range(T):
-                    here = load(v, FLOAT, element(lines, source, str(x * code.packing.C)), j, mask)
+                    here = v.load(element(lines, source, str(x * code.packing.C)), j, mask)
                     for c, one in enumerate(filters):
                         place = x * code.channels + c
                         found[place] = v.fma(here, one, found[place])

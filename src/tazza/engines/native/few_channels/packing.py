@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tazza.codegen.emit import Lines
-from tazza.codegen.loop import count_loop, lanes_below, load, share, store, sweep
+from tazza.codegen.loop import count_loop, each_vector, lanes_below, share
 from tazza.codegen.rows import element, when
-from tazza.codegen.writer import FLOAT, Writer
+from tazza.codegen.writer import Writer
 from tazza.data_class import dataclass
 
 PACKING_WORDS = (
@@ -84,11 +84,10 @@ class PackingWriter(Writer):
         def one(i: str) -> None:
             target, y = element(lines, self.P, self.mul(i, w["pitch"])), self.add(top, i)
 
-            def clear(at: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-                store(self.v, FLOAT, self.v.constant(0.0), target, at, mask)
-                return carried
+            def clear(at: str, mask: str | None) -> None:
+                self.v.store(self.v.constant(0.0), target, at, mask)
 
-            sweep(self.v, "0", w["pitch"], clear)
+            each_vector(self.v, "0", w["pitch"], clear)
             source = element(lines, start, self.mul(y, w["x_row"]))
             copy = self.copy_planes if self.packing.planes else self.copy_row
             valid = lines.let(f"icmp ult i64 {y}, {w['H']}")  # unsigned: a row above the image is too large
@@ -100,11 +99,10 @@ class PackingWriter(Writer):
     def copy_row(self, source: str, target: str) -> None:
         """Copy a row whose channels are dense."""
 
-        def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            store(self.v, FLOAT, load(self.v, FLOAT, source, i, mask), target, i, mask)
-            return carried
+        def some(i: str, mask: str | None) -> None:
+            self.v.store(self.v.load(source, i, mask), target, i, mask)
 
-        sweep(self.v, "0", self.mul(self.w["W"], self.packing.C), some)
+        each_vector(self.v, "0", self.mul(self.w["W"], self.packing.C), some)
 
     def copy_planes(self, source: str, target: str) -> None:
         """Copy a row whose channels lie in planes: L pixels of each make C vectors."""
@@ -112,15 +110,14 @@ class PackingWriter(Writer):
         planes = [element(self.lines, source, self.mul(self.w["x_plane"], c)) for c in range(C)]
         floats = self.mul(self.w["W"], C)
 
-        def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            pixels = [load(v, FLOAT, plane, i, mask) for plane in planes]
+        def some(i: str, mask: str | None) -> None:
+            pixels = [v.load(plane, i, mask) for plane in planes]
             for part in range(C):
                 at = self.add(self.mul(i, C), part * v.count)
                 within = None if mask is None else lanes_below(v, self.sub(floats, at))
-                store(v, FLOAT, self.interleaved(pixels, part), target, at, within)
-            return carried
+                v.store(self.interleaved(pixels, part), target, at, within)
 
-        sweep(v, "0", self.w["W"], some)
+        each_vector(v, "0", self.w["W"], some)
 
     def interleaved(self, pixels: Sequence[str], part: int) -> str:
         """Return vector `part` of those that hold the channels of a pixel side by side."""
@@ -129,7 +126,5 @@ class PackingWriter(Writer):
         found = "poison"
         for c, plane in enumerate(pixels):
             taken = [v.count + pixel if channel == c else lane for lane, (pixel, channel) in enumerate(places)]
-            order = ", ".join(f"i32 {lane}" for lane in taken)
-            operands = f"{v.type} {found}, {v.type} {plane}, <{v.count} x i32> <{order}>"
-            found = self.lines.let(f"shufflevector {operands}")
+            found = self.lines.shuffle(v.type, taken, found, plane)
         return found

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tazza.codegen.emit import Lines
-from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one, share, store
+from tazza.codegen.loop import count_loop, lanes_below, share
 from tazza.codegen.rows import element
-from tazza.codegen.writer import FLOAT, LINE, scatter
+from tazza.codegen.writer import LINE, scatter
 from tazza.data_class import dataclass
 from tazza.engines.native.few_channels.packing import PACKING_WORDS, Packing, PackingWriter
 
@@ -136,22 +136,15 @@ class _Writer(PackingWriter):
         # For each pixel x of the row: dY[i][x], two vectors of output channels.
         def pixel(x: str, sums: Sequence[str]) -> Sequence[str]:
             here = element(self.lines, dY, self.mul(x, self.w["y_pixel"]))
-            pair = [load(v, FLOAT, here, str(half * v.count), mask) for half, mask in enumerate(masks)]
+            pair = [v.load(here, str(half * v.count), mask) for half, mask in enumerate(masks)]
             if windows is None:
                 return [v.add(one, value) for one, value in zip(sums, pair, strict=True)]
             numbers = element(self.lines, windows, self.mul(x, self.step))
-            found: list[str] = []
             # G[ky][j + r] += P[ky][x * across * C + j + r] * dY[i][x].
-            for r in range(count):
-                one = load_one(v, FLOAT, element(self.lines, numbers, str(r)))
-                found += [v.fma(one, value, sums[2 * r + half]) for half, value in enumerate(pair)]
-            return found
+            return self.add_outer(sums, (element(self.lines, numbers, str(r)) for r in range(count)), pair)
 
         # The sums are in registers along a row, and in the cache between rows.
-        places = [str(i * v.count) for i in range(2 * count)]
-        before = [load(v, FLOAT, target, place, None) for place in places]
-        for place, value in zip(places, carry_loop(v, "0", self.w["oW"], before, pixel), strict=True):
-            self.put(value, target, place)
+        self.add_to((target, 2 * count), self.w["oW"], pixel, begin=False)
 
     def finish(self, line: str) -> None:
         """Write one line of sums, over all threads: a number of a window and a panel, or part of db."""
@@ -168,16 +161,11 @@ class _Writer(PackingWriter):
         for half in range(2):
             k = self.add(self.mul(self.div(line, self.lines_of_panel), self.panel), half * v.count)
             at = self.add(self.mul(line, self.panel), half * v.count)
-
             # The sum over threads, whose G lie scratch_floats apart.
-            def add(who: str, sums: Sequence[str], at: str = at) -> Sequence[str]:
-                own = element(lines, self.G, self.mul(self.sub(who, "%who"), w["scratch_floats"]))
-                return [v.add(sums[0], load(v, FLOAT, own, at, None))]
-
-            (total,) = carry_loop(v, "0", "%many", [v.constant(0.0)], add)
+            total = self.over_threads(self.G, w["scratch_floats"], at)
             left = self.sub(w["K"], k)
             there = lines.let(f"select i1 {inside}, i64 {left}, i64 0")
             some = lanes_below(v, lines.let(f"select i1 {filters}, i64 {there}, i64 0"))
             scatter(v, total, element(lines, w["dW"], self.add(within, self.mul(k, w["w_k"]))), w["w_k"], some)
             if self.code.bias:
-                store(v, FLOAT, total, w["db"], k, lanes_below(v, lines.let(f"select i1 {filters}, i64 0, i64 {left}")))
+                v.store(total, w["db"], k, lanes_below(v, lines.let(f"select i1 {filters}, i64 0, i64 {left}")))

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
-
 import numpy as np
 
-from tazza.codegen.block import BlockLaunch
-from tazza.device import Context
+from tazza.engines.native import native
 from tazza.engines.native.move import Box, Lie, move_launch, row_major
-from tazza.operator import OpView, Spec, Unsupported, launcher
+from tazza.operator import Launch, OpView
 from tazza.ops.fill.diagonal_fill import DIAGONAL_FILL
 from tazza.tensor import TensorSpec
 
 
-@launcher(DIAGONAL_FILL, engine="native", accepts=lambda letter, spec: True)
-def prepare_diagonal_fill(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> BlockLaunch | Unsupported:
+@native(DIAGONAL_FILL, accepts=lambda letter, spec: True)
+def prepare_diagonal_fill(op: OpView, Y: TensorSpec) -> Launch:
     """Compile the fill: all of Y is a row, in which marked elements lie equally far apart."""
-    del context, inputs
-    Y = cast("TensorSpec", outputs[0])
     value = np.array(0 if op.value is None else op.value).astype(Y.dtype.numpy).tobytes()
     apart = sum(row_major(Y.shape))
     whole, rest = divmod(Y.size, apart) if Y.size else (0, 0)

@@ -10,22 +10,20 @@ Words of the block: threads, twister, half pair, count, Y, scratch, then two par
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import cast
+from collections.abc import Callable
 
 import numpy as np
 
 from tazza.codegen import double
 from tazza.codegen.block import BlockLaunch, Drawn, Scratch, Slot, float_word
 from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.loop import count_loop, lanes_below, lanes_of, store, sweep
+from tazza.codegen.loop import count_loop, each_vector, lanes_below, lanes_of
 from tazza.codegen.rows import element, when
 from tazza.codegen.twister import CHUNK, SCRATCH_BYTES, Twister
-from tazza.device import Context
-from tazza.engines.native import SOURCES
-from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
-from tazza.ops.fill.random_fill import GAUSSIAN_FILL, UNIFORM_FILL, UNIFORM_INT_FILL, Scaled, scaled_fills
-from tazza.tensor import DataType, TensorSpec
+from tazza.engines.native import SOURCES, native
+from tazza.operator import Launch, OpView, Unsupported
+from tazza.ops.fill.random_fill import GAUSSIAN_FILL, UNIFORM_FILL, UNIFORM_INT_FILL, scaled_fills
+from tazza.tensor import TensorSpec
 
 TWISTER, HALF_PAIR, COUNT, Y, SCRATCH, FIRST, SECOND = range(1, 8)
 FRACTION = 24
@@ -48,49 +46,34 @@ def _gaussian_fill(Y: TensorSpec, mean: float, std: float) -> Launch:
     return _prepared("gaussian", _gaussian, Y, mean, std)
 
 
-@launcher(UNIFORM_FILL, engine="native", accepts=lambda letter, spec: True)
-def prepare_uniform_fill(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@native(UNIFORM_FILL, accepts=lambda letter, spec: True)
+def prepare_uniform_fill(op: OpView, Y: TensorSpec) -> Launch | Unsupported:
     """Compile UniformFill."""
-    del context, inputs
     if op.has_input("low"):
         return Unsupported("a range that is an input is not compiled")
-    return _uniform_fill(cast("TensorSpec", outputs[0]), op.min, op.max)
+    return _uniform_fill(Y, op.min, op.max)
 
 
-@launcher(UNIFORM_INT_FILL, engine="native", accepts=lambda letter, spec: True)
-def prepare_uniform_int_fill(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@native(UNIFORM_INT_FILL, accepts=lambda letter, spec: True)
+def prepare_uniform_int_fill(op: OpView, Y: TensorSpec) -> Launch | Unsupported:
     """Compile UniformIntFill."""
-    del context, inputs
     if op.has_input("low"):
         return Unsupported("a range that is an input is not compiled")
-    return _prepared("integers", _integers, cast("TensorSpec", outputs[0]), op.min, op.max - op.min + 1)
+    return _prepared("integers", _integers, Y, op.min, op.max - op.min + 1)
 
 
-@launcher(GAUSSIAN_FILL, engine="native", accepts=lambda letter, spec: True)
-def prepare_gaussian_fill(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@native(GAUSSIAN_FILL, accepts=lambda letter, spec: True)
+def prepare_gaussian_fill(op: OpView, Y: TensorSpec) -> Launch | Unsupported:
     """Compile GaussianFill."""
-    del context, inputs
-    return _gaussian_fill(cast("TensorSpec", outputs[0]), op.mean, op.std)
+    return _gaussian_fill(Y, op.mean, op.std)
 
 
-def _prepare_scaled(row: Scaled) -> Callable[[OpView, Context, Sequence[Spec], Sequence[Spec]], Launch]:
-    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
-        del op, context, inputs
-        Y = cast("TensorSpec", outputs[0])
-        s = row.scale(Y.shape)
-        return _gaussian_fill(Y, 0.0, s) if row.gaussian else _uniform_fill(Y, -s, s)
-
-    return prepare
-
-
-for _type, _row in scaled_fills.rows.items():
-    launcher(scaled_fills[_type], engine="native", accepts=lambda letter, spec: True)(_prepare_scaled(_row))
+@native(*scaled_fills.schemas, accepts=lambda letter, spec: True)
+def prepare_scaled(op: OpView, Y: TensorSpec) -> Launch:
+    """Compile a fill whose width follows from the shape."""
+    row = scaled_fills.rows[op.type]
+    s = row.scale(Y.shape)
+    return _gaussian_fill(Y, 0.0, s) if row.gaussian else _uniform_fill(Y, -s, s)
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
@@ -98,12 +81,11 @@ for _type, _row in scaled_fills.rows.items():
 
 def _chunks(lines: Lines, twister: Twister, count: str, body: Callable[[str, str], None]) -> None:
     """Draw so many outputs; run `body(how many before, how many)` for those of each chunk."""
-    lines.declare("i64 @llvm.smin.i64(i64, i64)")
     chunks = lines.let(f"udiv i64 {lines.let(f'add i64 {count}, {CHUNK - 1}')}, {CHUNK}")
 
     def chunk(c: str) -> None:
         done = lines.let(f"mul i64 {c}, {CHUNK}")
-        here = lines.let(f"call i64 @llvm.smin.i64(i64 {lines.let(f'sub i64 {count}, {done}')}, i64 {CHUNK})")
+        here = lines.least(lines.let(f"sub i64 {count}, {done}"), CHUNK)
         twister.draw(here)
         body(done, here)
 
@@ -135,12 +117,10 @@ def _each(lines: Lines, number: Callable[[Lanes, str], str]) -> None:
     def chunk(done: str, here: str) -> None:
         y = element(lines, Y_at, done)
 
-        def body(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            del carried
-            store(v, DataType.FLOAT, number(v, _words(v, twister, i)), y, i, mask)
-            return ()
+        def body(i: str, mask: str | None) -> None:
+            v.store(number(v, _words(v, twister, i)), y, i, mask)
 
-        sweep(v, "0", here, body)
+        each_vector(v, "0", here, body)
 
     _chunks(lines, twister, lines.load_word("%block", COUNT), chunk)
 
@@ -182,9 +162,8 @@ def _gaussian(lines: Lines) -> None:
         lines.load_pointer("%block", HALF_PAIR),
         lines.load_pointer("%block", Y),
     )
-    lines.declare("i64 @llvm.smin.i64(i64, i64)")
     there = lines.let(f"sext i32 {lines.let(f'load i32, ptr {kept}')} to i64")
-    used = lines.let(f"call i64 @llvm.smin.i64(i64 {there}, i64 {count})")
+    used = lines.least(there, count)
     half = element(lines, kept, "1")
 
     def scaled(z: str) -> str:
@@ -192,7 +171,7 @@ def _gaussian(lines: Lines) -> None:
 
     def take() -> None:
         z = v.splat(lines.let(f"load float, ptr {half}"))
-        store(v, DataType.FLOAT, scaled(z), first, "0", lanes_below(v, "1"))
+        v.store(scaled(z), first, "0", lanes_below(v, "1"))
         lines.do(f"store i32 0, ptr {kept}")
 
     when(lines, lines.let(f"icmp sgt i64 {used}, 0"), take)
@@ -203,16 +182,14 @@ def _gaussian(lines: Lines) -> None:
     def chunk(done: str, here: str) -> None:
         y = element(lines, Y_at, done)
         left = lines.let(f"sub i64 {rest}, {done}")
-        wanted = lines.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {here})")
+        wanted = lines.least(left, here)
 
-        def body(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            del carried
+        def body(i: str, mask: str | None) -> None:
             z = _pairs(v, _words(v, twister, i))
-            store(v, DataType.FLOAT, z, twister.outputs, i, None)
-            store(v, DataType.FLOAT, scaled(z), y, i, mask)
-            return ()
+            v.store(z, twister.outputs, i, None)
+            v.store(scaled(z), y, i, mask)
 
-        sweep(v, "0", wanted, body)
+        each_vector(v, "0", wanted, body)
         more = lines.let(f"icmp slt i64 {wanted}, {here}")
 
         def keep() -> None:
@@ -232,8 +209,7 @@ def _pairs(v: Lanes, words: str) -> str:
     whole = v.int_op("and", words, v.whole((1 << FRACTION) - 1))
 
     def every_other(start: int) -> str:
-        places = ", ".join(f"i32 {start + 2 * lane}" for lane in range(count))
-        half = lines.let(f"shufflevector {v.integer} {whole}, {v.integer} poison, <{count} x i32> <{places}>")
+        half = lines.shuffle(v.integer, range(start, v.count, 2), whole)
         return lines.let(f"sitofp <{count} x i32> {half} to {wide.type}")
 
     def rounded(value: str) -> str:
@@ -249,10 +225,7 @@ def _pairs(v: Lanes, words: str) -> str:
         lines.let(f"fptrunc {wide.type} {_sure(wide, radius, value, name, angle)} to <{count} x float>")
         for name, value in (("cos", cosine), ("sin", sine))
     ]
-    order = ", ".join(f"i32 {lane}, i32 {count + lane}" for lane in range(count))
-    return lines.let(
-        f"shufflevector <{count} x float> {halves[0]}, <{count} x float> {halves[1]}, <{v.count} x i32> <{order}>"
-    )
+    return lines.shuffle(f"<{count} x float>", [one for k in range(count) for one in (k, count + k)], *halves)
 
 
 def _sure(v: Lanes, radius: str, value: str, name: str, angle: str) -> str:

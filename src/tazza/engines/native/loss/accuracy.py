@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
-
-from tazza.codegen.block import BlockLaunch, Scratch, Slot, accepts_rows
+from tazza.codegen.block import BlockLaunch, Scratch, Slot
 from tazza.codegen.emit import Lines
-from tazza.codegen.kernel import threads_for
-from tazza.codegen.loop import lanes_of, load, sweep
-from tazza.codegen.rows import FIRST, FLOAT, D, N, each_row, element, finish_status, row_at, sum_float64, with_label
-from tazza.device import Context
-from tazza.engines.native import SOURCES
-from tazza.operator import Launch, OpView, Spec, launcher
+from tazza.codegen.kernel import threads_of
+from tazza.codegen.loop import lane_sums, lanes_of
+from tazza.codegen.rows import FIRST, D, N, each_row, element, finish_status, row_at, sum_float64, with_label
+from tazza.engines.native import SOURCES, native
+from tazza.operator import Launch, OpView
 from tazza.ops.loss.accuracy import ACCURACY
-from tazza.runtime.threads import thread_count
 from tazza.tensor import TensorSpec
 
 
-@launcher(ACCURACY, engine="native", accepts=accepts_rows)
-def prepare_accuracy(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+@native(ACCURACY)
+def prepare_accuracy(op: OpView, X: TensorSpec) -> Launch:
     """Compile Accuracy."""
-    del context, outputs
-    X = cast("TensorSpec", inputs[0])
     rows, columns = X.shape
-    head = (threads_for(min(thread_count(), max(rows, 1)), X.size, 4, 4), rows, columns, 0)
+    head = (threads_of(X.size, 4, 4, rows), rows, columns, 0)
     words = (*head, Slot("X"), Slot("label"), Scratch(), Slot("accuracy"), op.top_k)
     return BlockLaunch(SOURCES.compiled("accuracy", _hits, _mean), words, 4 * max(rows, 1))
 
@@ -44,13 +37,13 @@ def _hits(lines: Lines) -> None:
             def ahead(predicate: str, begin: str, end: str) -> str:
                 """Count scores that are above; of equal ones those before the label count too."""
 
-                def count(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-                    found = v.compare(predicate, load(v, FLOAT, x, i, mask), scores)
+                def counted(i: str, mask: str | None) -> str:
+                    found = v.compare(predicate, v.load(x, i, mask), scores)
                     if mask is not None:
                         found = lines.let(f"and {v.mask} {found}, {mask}")
-                    return (v.add(carried[0], v.select(found, v.constant(1.0), v.constant(0.0))),)
+                    return v.select(found, v.constant(1.0), v.constant(0.0))
 
-                return v.sum(sweep(v, begin, end, count, (v.constant(0.0),))[0])
+                return v.sum(lane_sums(v, begin, end, counted))
 
             before = ahead("oge", "0", chosen)
             after = ahead("ogt", lines.let(f"add i64 {chosen}, 1"), width)

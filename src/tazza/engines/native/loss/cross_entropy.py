@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
+from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
-from tazza.codegen.loop import lanes_of, load, store, sweep
-from tazza.codegen.rows import FIRST, FLOAT, D, N, each_row, element, finish_status, report, row_at, with_label
+from tazza.codegen.loop import each_vector, lanes_of
+from tazza.codegen.rows import FIRST, D, N, each_row, element, finish_status, report, row_at, with_label
 from tazza.codegen.vector import log
-from tazza.device import Context
-from tazza.engines.native import SOURCES
-from tazza.operator import Launch, Operands, OpView, Spec, launcher
+from tazza.engines.native import SOURCES, native
+from tazza.operator import Launch, Operands, OpView
 from tazza.ops.loss.cross_entropy import (
     LABEL_CROSS_ENTROPY,
     LABEL_CROSS_ENTROPY_GRADIENT,
@@ -31,15 +29,12 @@ def _launch(op: OpView, X: TensorSpec, rows: int, address: int, operands: Sequen
     return BlockLaunch(address, (1, rows, columns, 0, *operands), check=check)
 
 
-@launcher(LABEL_CROSS_ENTROPY, engine="native", accepts=accepts_rows)
-def prepare_label_cross_entropy(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch:
+@native(LABEL_CROSS_ENTROPY)
+def prepare_label_cross_entropy(op: OpView, X: TensorSpec, Y: TensorSpec) -> Launch:
     """Compile LabelCrossEntropy."""
-    del context
     address = SOURCES.compiled("label cross entropy", _gather, _negative_logarithms)
-    rows = cast("TensorSpec", outputs[0]).size
-    return _launch(op, cast("TensorSpec", inputs[0]), rows, address, (Slot("X"), Slot("label"), Slot("Y")))
+    rows = Y.size
+    return _launch(op, X, rows, address, (Slot("X"), Slot("label"), Slot("Y")))
 
 
 def _gather(lines: Lines) -> None:
@@ -67,26 +62,21 @@ def _negative_logarithms(lines: Lines) -> None:
     def rows() -> None:
         Y = lines.load_pointer("%block", FIRST + 2)
 
-        def body(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            del carried
-            store(v, FLOAT, v.neg(log(v, v.floor_at(load(v, FLOAT, Y, i, mask), PROBABILITY_MIN))), Y, i, mask)
-            return ()
+        def body(i: str, mask: str | None) -> None:
+            v.store(v.neg(log(v, v.floor_at(v.load(Y, i, mask), PROBABILITY_MIN))), Y, i, mask)
 
-        sweep(v, "0", lines.load_word("%block", N), body)
+        each_vector(v, "0", lines.load_word("%block", N), body)
 
     finish_status(lines, rows)
 
 
-@launcher(LABEL_CROSS_ENTROPY_GRADIENT, engine="native", accepts=accepts_rows)
-def prepare_label_cross_entropy_gradient(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch:
+@native(LABEL_CROSS_ENTROPY_GRADIENT)
+def prepare_label_cross_entropy_gradient(op: OpView, X: TensorSpec, dY: TensorSpec) -> Launch:
     """Compile LabelCrossEntropyGradient."""
-    del context, outputs
     address = SOURCES.compiled("label cross entropy gradient", _scatter, finish_status)
-    rows = cast("TensorSpec", inputs[2]).size
+    rows = dY.size
     slots = (Slot("X"), Slot("label"), Slot("dY"), Slot("dX"))
-    return _launch(op, cast("TensorSpec", inputs[0]), rows, address, slots)
+    return _launch(op, X, rows, address, slots)
 
 
 def _scatter(lines: Lines) -> None:
@@ -96,12 +86,7 @@ def _scatter(lines: Lines) -> None:
     def row(n: str) -> None:
         x, dx = row_at(lines, X, n, width), row_at(lines, dX, n, width)
 
-        def nothing(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            del carried
-            store(v, FLOAT, v.constant(0.0), dx, i, mask)
-            return ()
-
-        sweep(v, "0", width, nothing)
+        each_vector(v, "0", width, lambda i, mask: v.store(v.constant(0.0), dx, i, mask))
 
         def found(chosen: str) -> None:
             probability = v.splat(lines.let(f"load float, ptr {element(lines, x, chosen)}"))

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Scratch, Slot, Word, accepts_rows, all_float32, float_word
+from tazza.codegen.block import BlockLaunch, Scratch, Slot, Word, float_word
 from tazza.codegen.emit import Lines
-from tazza.codegen.loop import lanes_of, load, store, sweep
+from tazza.codegen.loop import each_vector, lanes_of
 from tazza.codegen.rows import (
     FIRST,
-    FLOAT,
     D,
     N,
     each_row,
@@ -25,20 +23,12 @@ from tazza.codegen.rows import (
     with_label,
 )
 from tazza.codegen.vector import log
-from tazza.device import Context
-from tazza.engines.native import SOURCES
+from tazza.engines.native import SOURCES, native
 from tazza.engines.native.nn.softmax import matrix_words
-from tazza.operator import Launch, Operands, OpView, Spec, Unsupported, launcher
+from tazza.operator import Launch, Operands, OpView, Unsupported
 from tazza.ops.loss.cross_entropy import check_labels
 from tazza.ops.loss.softmax_with_loss import SOFTMAX_WITH_LOSS, SOFTMAX_WITH_LOSS_GRADIENT
 from tazza.tensor import TensorSpec
-
-
-def _refusal(op: OpView, inputs: Sequence[Spec]) -> Unsupported | None:
-    if op.label_prob:
-        return Unsupported("labels that are probabilities are not compiled")
-    floats = [spec for letter, spec in zip(op.input_letters, inputs, strict=True) if letter != "label"]
-    return None if all_float32(*floats) else Unsupported(f"it computes in float32, not {floats[0]}")
 
 
 def _launch(op: OpView, X: TensorSpec, address: int, operands: Sequence[Word], *, scratch_bytes: int = 0) -> Launch:
@@ -50,16 +40,15 @@ def _launch(op: OpView, X: TensorSpec, address: int, operands: Sequence[Word], *
     return BlockLaunch(address, (*head, *operands), scratch_bytes, check)
 
 
-@launcher(SOFTMAX_WITH_LOSS, engine="native", accepts=accepts_rows)
-def prepare_softmax_with_loss(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+LABELS = "labels that are probabilities are not compiled"
+
+
+@native(SOFTMAX_WITH_LOSS, float32=True)
+def prepare_softmax_with_loss(op: OpView, X: TensorSpec) -> Launch | Unsupported:
     """Compile SoftmaxWithLoss."""
-    del context, outputs
-    refusal = _refusal(op, inputs)
-    if refusal is not None:
-        return refusal
-    X, weighted = cast("TensorSpec", inputs[0]), op.has_input("weights")
+    if op.label_prob:
+        return Unsupported(LABELS)
+    weighted = op.has_input("weights")
     averaged = bool(op.average_by_batch_size) or not weighted
     address = SOURCES.compiled(
         f"softmax with loss, {weighted=}, {averaged=}",
@@ -104,15 +93,11 @@ def _loss(lines: Lines, *, weighted: bool, averaged: bool) -> None:
     finish_status(lines, add_up)
 
 
-@launcher(SOFTMAX_WITH_LOSS_GRADIENT, engine="native", accepts=accepts_rows)
-def prepare_softmax_with_loss_gradient(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@native(SOFTMAX_WITH_LOSS_GRADIENT, float32=True)
+def prepare_softmax_with_loss_gradient(op: OpView, X: TensorSpec) -> Launch | Unsupported:
     """Compile SoftmaxWithLossGradient."""
-    del context, outputs
-    refusal = _refusal(op, inputs)
-    if refusal is not None:
-        return refusal
+    if op.label_prob:
+        return Unsupported(LABELS)
     weighted = op.has_input("weights")
     averaged = bool(op.average_by_batch_size) or not weighted
     address = SOURCES.compiled(
@@ -121,7 +106,7 @@ def prepare_softmax_with_loss_gradient(
         finish_status,
     )
     words: list[Word] = [Slot("label"), Slot("P"), Slot("dloss"), Slot("dX"), float_word(op.scale)]
-    return _launch(op, cast("TensorSpec", inputs[0]), address, [*words, *([Slot("weights")] if weighted else [])])
+    return _launch(op, X, address, [*words, *([Slot("weights")] if weighted else [])])
 
 
 def _backward(lines: Lines, *, weighted: bool, averaged: bool) -> None:
@@ -142,12 +127,10 @@ def _backward(lines: Lines, *, weighted: bool, averaged: bool) -> None:
             factor = lines.let(f"fmul float {part}, {weight}")
         factors = v.splat(factor)
 
-        def scaled(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            del carried
-            store(v, FLOAT, v.mul(load(v, FLOAT, p, i, mask), factors), dx, i, mask)
-            return ()
+        def scaled(i: str, mask: str | None) -> None:
+            v.store(v.mul(v.load(p, i, mask), factors), dx, i, mask)
 
-        sweep(v, "0", width, scaled)
+        each_vector(v, "0", width, scaled)
 
         def less_one(chosen: str) -> None:
             probability = lines.let(f"load float, ptr {element(lines, p, chosen)}")

@@ -8,23 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import cast
 
 import numpy as np
 
-from tazza.codegen.block import BlockLaunch, Constant, Slot, accepts_rows
+from tazza.codegen.block import BlockLaunch, Constant, Slot
 from tazza.codegen.emit import Lines
-from tazza.codegen.kernel import lane_count, threads_for
-from tazza.codegen.loop import count_loop, fold_loop, share, sweep
+from tazza.codegen.kernel import lane_count, threads_of
+from tazza.codegen.loop import count_loop, each_vector, fold_loop, share, step_loop
 from tazza.codegen.rows import FIRST, D, N, element, finish_status, index_at, row_at, stop_if
 from tazza.codegen.typed import Vector
-from tazza.device import Context
-from tazza.engines.native import SOURCES
-from tazza.engines.native.sparse_product import carry_loop, halved
-from tazza.operator import Launch, Operands, OpView, Spec, launcher
+from tazza.engines.native import SOURCES, native
+from tazza.engines.native.sparse_product import halved
+from tazza.operator import Launch, Operands, OpView
 from tazza.ops.math.bucketize import BATCH_BUCKETIZE, BUCKETIZE
 from tazza.ops.sparse.segment import check_rows, starts_of
-from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, TensorSpec
 
 SIZE, COUNT, X, Y, BOUNDARIES = range(1, 6)
@@ -34,21 +31,19 @@ LOOK_FLOPS, HALVE_FLOPS = 0.3, 5
 """Of a number, for each boundary, and for each turn."""
 
 
-@launcher(BUCKETIZE, engine="native", accepts=accepts_rows, batch_invariant=True)
-def prepare_bucketize(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+@native(BUCKETIZE, batch_invariant=True)
+def prepare_bucketize(op: OpView, X: TensorSpec) -> Launch:
     """Compile the search for so many boundaries."""
-    del context, outputs
-    size = cast("TensorSpec", inputs[0]).size
     boundaries = np.array(op.boundaries, np.float32)
     few = len(boundaries) <= FEW
     turns = len(boundaries).bit_length()
     if not few:
         boundaries = np.pad(boundaries, (0, 2**turns - len(boundaries)), constant_values=np.inf)
     flops = LOOK_FLOPS * len(boundaries) if few else HALVE_FLOPS * turns
-    threads = threads_for(thread_count(), size, flops, 8)
+    threads = threads_of(X.size, flops, 8)
     told = "few boundaries" if few else f"boundaries of {turns} bits"
     write = _look if few else partial(_halve, turns=turns)
-    words = (threads, size, len(boundaries), Slot("X"), Slot("Y"), Constant(boundaries.tobytes()))
+    words = (threads, X.size, len(boundaries), Slot("X"), Slot("Y"), Constant(boundaries.tobytes()))
     return BlockLaunch(SOURCES.compiled(told, write), words)
 
 
@@ -63,7 +58,7 @@ def _look(lines: Lines) -> None:
     count = lines.load_word("%block", COUNT)
     source, target, table = (lines.load_pointer("%block", word) for word in (X, Y, BOUNDARIES))
 
-    def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+    def some(i: str, mask: str | None) -> None:
         x = given.load(source, i, mask)
 
         def more(k: str, found: str) -> str:
@@ -72,32 +67,26 @@ def _look(lines: Lines) -> None:
             return whole.select(below, lines.let(f"add {whole.type} {found}, {whole.constant(1)}"), found)
 
         whole.store(fold_loop(whole, "0", count, whole.constant(0), more), target, i, mask)
-        return carried
 
-    sweep(given, *share(lines, lines.load_word("%block", SIZE), UNIT), some)
+    each_vector(given, *share(lines, lines.load_word("%block", SIZE), UNIT), some)
 
 
 def _halve(lines: Lines, *, turns: int) -> None:
     """Find the number of boundaries below each number bit by bit, from the highest on."""
     given, whole = _vectors(lines, 1)
     source, target, table = (lines.load_pointer("%block", word) for word in (X, Y, BOUNDARIES))
-    kind = f"<{given.count} x ptr>"
-    name = f"@llvm.masked.gather.v{given.count}f32.v{given.count}p0"
-    lines.declare(f"{given.type} {name}({kind}, i32, {given.lanes.mask}, {given.type})")
 
-    def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+    def some(i: str, mask: str | None) -> None:
         x, found = given.load(source, i, mask), whole.constant(0)
         for turn in reversed(range(turns)):
             more = lines.let(f"or {whole.type} {found}, {whole.constant(2**turn)}")
             last = lines.let(f"sub {whole.type} {more}, {whole.constant(1)}")
             places = lines.let(f"getelementptr float, ptr {table}, {whole.type} {last}")
-            operands = f"{kind} {places}, i32 4, {given.lanes.mask} {given.lanes.all_set}, {given.type} zeroinitializer"
-            boundary = lines.let(f"call {given.type} {name}({operands})")
+            boundary = lines.gather_lanes(given.type, places, 4, given.lanes.all_set)
             found = whole.select(given.lanes.compare("olt", boundary, x), more, found)
         whole.store(found, target, i, mask)
-        return carried
 
-    sweep(given, *share(lines, lines.load_word("%block", SIZE), UNIT), some)
+    each_vector(given, *share(lines, lines.load_word("%block", SIZE), UNIT), some)
 
 
 # -- features ----------------------------------------------------------------------------------------------------------
@@ -106,19 +95,18 @@ FEATURES, BOUNDS, INDICES, LENGTHS, TABLE, SOURCE, TARGET = range(FIRST, FIRST +
 """Words behind N rows, D columns and the status: K, B, addresses of indices, lengths, boundaries, X and Y."""
 
 
-@launcher(BATCH_BUCKETIZE, engine="native", accepts=accepts_rows)
-def prepare_batch_bucketize(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+@native(BATCH_BUCKETIZE)
+def prepare_batch_bucketize(op: OpView, X: TensorSpec, indices: TensorSpec, boundaries: TensorSpec) -> Launch:
     """Compile the search of each feature."""
-    del context, outputs
-    rows, columns = cast("TensorSpec", inputs[0]).shape
-    features, bounds = (cast("TensorSpec", one).size for one in inputs[1:3])
+    rows, columns = X.shape
+    features, bounds = indices.size, boundaries.size
 
     def check(operands: Operands) -> None:
         check_rows(op, operands["indices"].array, columns, "indices")
         starts_of(op, "lengths", operands["lengths"].array, bounds, "boundaries")
 
     turns = (bounds // max(features, 1)).bit_length()
-    threads = max(1, min(rows, threads_for(thread_count(), rows * features, HALVE_FLOPS * turns, 8)))
+    threads = threads_of(rows * features, HALVE_FLOPS * turns, 8, rows)
     slots = [Slot(letter) for letter in ("indices", "lengths", "boundaries", "X", "Y")]
     address = SOURCES.compiled("buckets of features", _features, finish_status)
     return BlockLaunch(address, (threads, rows, columns, 0, features, bounds, *slots), check=check)
@@ -137,7 +125,7 @@ def _features(lines: Lines) -> None:
         stop_if(lines, lines.let(f"icmp ugt i64 {length}, {lines.let(f'sub i64 {bounds}, {carried[0]}')}"))
         return [lines.let(f"add i64 {carried[0]}, {length}")]
 
-    _, (end,) = carry_loop(lines, "i64", ("0", features, 1), ["0"], lambda k, carried: look(k, list(carried)))
+    _, (end,) = step_loop(lines, "i64", ("0", features, 1), ["0"], look)
     stop_if(lines, lines.let(f"icmp ne i64 {end}, {bounds}"))
     first, last = share(lines, lines.load_word("%block", N))
 
@@ -161,4 +149,4 @@ def _features(lines: Lines) -> None:
         count_loop(lines, first, last, row)
         return [lines.let(f"add i64 {carried[0]}, {length}")]
 
-    carry_loop(lines, "i64", ("0", features, 1), ["0"], lambda k, carried: feature(k, list(carried)))
+    step_loop(lines, "i64", ("0", features, 1), ["0"], feature)

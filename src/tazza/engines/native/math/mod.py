@@ -5,20 +5,16 @@ Words of the block: threads, elements, the size of the divisor as int64 and as f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
-from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, float_word
+from tazza.codegen.block import BlockLaunch, Slot, float_word
 from tazza.codegen.emit import Lines
-from tazza.codegen.kernel import lane_count, threads_for
-from tazza.codegen.loop import share, sweep
+from tazza.codegen.kernel import lane_count, threads_of
+from tazza.codegen.loop import each_vector, share
 from tazza.codegen.typed import Vector
-from tazza.device import Context
-from tazza.engines.native import SOURCES
-from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.engines.native import SOURCES, native
+from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.math.mod import MOD
-from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, TensorSpec
 
 EXACT = 2**52
@@ -26,15 +22,13 @@ EXACT = 2**52
 FLOPS = 20
 
 
-@launcher(MOD, engine="native", accepts=accepts_rows, batch_invariant=True)
-def prepare_mod(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
+@native(MOD, batch_invariant=True)
+def prepare_mod(op: OpView, X: TensorSpec) -> Launch | Unsupported:
     """Compile Mod of this divisor."""
-    del context, outputs
-    X = cast("TensorSpec", inputs[0])
     divisor = int(op.divisor)
     if abs(divisor) >= EXACT:
         return Unsupported(f"divisor = {divisor}: it computes with those below 2^52")
-    threads = threads_for(thread_count(), X.size, FLOPS, 2 * X.dtype.itemsize)
+    threads = threads_of(X.size, FLOPS, 2 * X.dtype.itemsize)
     sign = 0 if not op.sign_follow_divisor else 1 if divisor > 0 else -1
     write = partial(_write, dtype=X.dtype, sign=sign)
     address = SOURCES.compiled(f"mod of {X.dtype.label}, sign {sign}", write)
@@ -62,7 +56,7 @@ def _write(lines: Lines, *, dtype: DataType, sign: int) -> None:
         rest = whole.select(op("icmp slt", rest, zero), op("add", rest, divisor), rest)
         return whole.select(op("icmp sge", rest, divisor), op("sub", rest, divisor), rest)
 
-    def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+    def some(i: str, mask: str | None) -> None:
         x = given.converted(given.load(X, i, mask), DataType.INT64)
         below = op("icmp slt", x, zero)
         size = whole.select(below, op("sub", zero, x), x)
@@ -75,6 +69,5 @@ def _write(lines: Lines, *, dtype: DataType, sign: int) -> None:
             other = op("icmp slt" if sign > 0 else "icmp sgt", rest, zero)
             rest = whole.select(other, op("add" if sign > 0 else "sub", rest, divisor), rest)
         given.store(whole.converted(rest, dtype), Y, i, mask)
-        return carried
 
-    sweep(given, *share(lines, lines.load_word("%block", 1), count), some)
+    each_vector(given, *share(lines, lines.load_word("%block", 1), count), some)

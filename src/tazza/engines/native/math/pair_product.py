@@ -10,22 +10,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Scratch, Slot, accepts_rows
+from tazza.codegen.block import BlockLaunch, Scratch, Slot
 from tazza.codegen.emit import Lines
 from tazza.codegen.fold import fold_lanes
-from tazza.codegen.kernel import lane_count, threads_for
-from tazza.codegen.loop import count_loop, load, sweep
-from tazza.codegen.rows import STATUS, each_row, element, finish_status, index_at, stop_if
-from tazza.codegen.writer import FLOAT, LINE, Writer
-from tazza.device import Context
-from tazza.engines.native import SOURCES
-from tazza.operator import Launch, Operands, OpView, Spec, kernel_key, launcher
+from tazza.codegen.kernel import lane_count, threads_of
+from tazza.codegen.loop import count_loop, sweep
+from tazza.codegen.rows import STATUS, each_row, element, finish_status, index_at, rows_check, stop_if
+from tazza.codegen.writer import LINE, Writer
+from tazza.engines.native import SOURCES, native
+from tazza.operator import Launch, OpView, Spec, kernel_key
 from tazza.operator.choice import MADE
 from tazza.ops.math.pair_product import PAIR_PRODUCT
-from tazza.ops.sparse.segment import check_rows
-from tazza.runtime.threads import thread_count
 from tazza.tensor import TensorSpec
 
 ADDRESSES = ("pairs", "Y", "scratch")
@@ -37,16 +33,14 @@ ACROSS = 4
 """Vectors that a tile has as second ones."""
 
 
-@launcher(PAIR_PRODUCT, engine="native", accepts=accepts_rows, batch_invariant=True)
-def prepare_pair_product(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+@native(PAIR_PRODUCT, batch_invariant=True)
+def prepare_pair_product(op: OpView, pairs: TensorSpec, X: list[TensorSpec]) -> Launch:
     """Compile the products of any number of vectors."""
-    del context, outputs
-    pairs, *X = cast("Sequence[TensorSpec]", inputs)
     n, B, E = len(X), X[0].shape[0], math.prod(X[0].shape[1:])
     L = lane_count()
     tiles = -(-n // ACROSS)
     own = 4 * LINE * -(-(4 * L * tiles * -(-n // (L // ACROSS)) + 8 * pairs.size) // (4 * LINE))
-    threads = max(1, min(B, threads_for(thread_count(), B, n * n * E, 4 * n * E)))
+    threads = threads_of(B, n * n * E, 4 * n * E, B)
     address = SOURCES.compiled(
         f"pair products, indices of {pairs.dtype}",
         lambda lines: _Writer(lines, 8 * pairs.dtype.itemsize).write(),
@@ -54,11 +48,8 @@ def prepare_pair_product(op: OpView, context: Context, inputs: Sequence[Spec], o
     )
     words = (threads, B, E, 0, n, pairs.size, tiles, own, Slot("pairs"), Slot("Y"), Scratch())
 
-    def check(operands: Operands) -> None:
-        check_rows(op, operands["pairs"].array, n * n, "pairs")
-
     vectors = (Slot("X", k) for k in range(n))
-    return BlockLaunch(address, (*words, *vectors), own * threads, check=check)
+    return BlockLaunch(address, (*words, *vectors), own * threads, check=rows_check(op, "pairs", n * n))
 
 
 @MADE.registering(kernel_key("ConcatBatchMatMulBatchGatherOp", "native"), help="vectors are read where they lie")
@@ -135,7 +126,7 @@ class _Writer(Writer):
         v = self.v
 
         def some(e: str, mask: str | None, sums: Sequence[str]) -> list[str]:
-            a, b = ([load(v, FLOAT, one, e, mask) for one in side] for side in (left, right))
+            a, b = ([v.load(one, e, mask) for one in side] for side in (left, right))
             return [v.fma(x, y, sums[r * ACROSS + c]) for r, x in enumerate(a) for c, y in enumerate(b)]
 
         return fold_lanes(v, sweep(v, "0", self.w["E"], some, [v.constant(0.0)] * v.count))

@@ -9,34 +9,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, all_float32
+from tazza.codegen.block import BlockLaunch, Slot, all_float32
 from tazza.codegen.emit import Lines
-from tazza.codegen.kernel import threads_for
-from tazza.codegen.loop import Body, count_loop, lanes_of, load, share, store, sweep
-from tazza.codegen.rows import FLOAT, element, when
+from tazza.codegen.kernel import threads_of
+from tazza.codegen.loop import Body, count_loop, lanes_of, share, sweep
+from tazza.codegen.rows import element, when
 from tazza.codegen.typed import Vector
-from tazza.device import Context
-from tazza.engines.native import SOURCES
-from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.engines.native import SOURCES, native
+from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.nn.im2col import IM2COL, im2col_window
-from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, TensorSpec
 
 PLANES, H, W, OUT_H, OUT_W, KERNEL_H, KERNEL_W, STEP_H, STEP_W, APART_H, APART_W, PAD, ADDRESSES = range(1, 14)
 
 
-@launcher(IM2COL, engine="native", accepts=accepts_rows, batch_invariant=True)
-def prepare_im2col(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@native(IM2COL, batch_invariant=True)
+def prepare_im2col(op: OpView, X: TensorSpec, Y: TensorSpec) -> Launch | Unsupported:
     """Compile Im2Col."""
-    del context
-    X, Y = cast("tuple[TensorSpec, TensorSpec]", (inputs[0], outputs[0]))
     if not all_float32(X) or op.order.upper() != "NCHW":
         return Unsupported(f"it takes images of float32, NCHW, not {X} in {op.order}")
     window, out = im2col_window(op, X.shape)
     N, C, height, width = X.shape
-    threads = max(1, min(threads_for(thread_count(), Y.size, 1, 8), N * C))
+    threads = threads_of(Y.size, 1, 8, N * C)
     sizes = (height, width, *cast("tuple[int, int]", out), *window.kernel, *window.stride, *window.dilation)
     dense = window.stride[1] == 1
     address = SOURCES.compiled(f"im2col, {'dense' if dense else 'by steps'}", lambda lines: _write(lines, dense=dense))
@@ -82,15 +76,15 @@ def _write(lines: Lines, *, dense: bool) -> None:
                     if mask is not None:
                         fits = lines.let(f"and {v.mask} {fits}, {mask}")
                     if dense:
-                        value = load(v, FLOAT, source, first, fits)
+                        value = v.load(source, first, fits)
                     else:
                         here = Vector(lines, v.count, DataType.FLOAT)
                         value = here.gather(element(lines, source, first), "0", step_bytes, fits)
-                    store(v, FLOAT, value, target, q, mask)
+                    v.store(value, target, q, mask)
                     return carried
 
                 def nothing(q: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-                    store(v, FLOAT, v.constant(0.0), target, q, mask)
+                    v.store(v.constant(0.0), target, q, mask)
                     return carried
 
                 inside = lines.let(f"icmp ult i64 {line}, {words[H]}")

@@ -9,21 +9,20 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, cast
+from typing import Protocol
 
 import numpy as np
 
-from tazza.codegen.block import BlockLaunch, Constant, Slot, accepts_dense, all_float32
+from tazza.codegen.block import BlockLaunch, Slot, accepts_dense, all_float32
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.image import lies_as
-from tazza.codegen.kernel import threads_for
-from tazza.codegen.loop import count_loop, fold_loop, load, share, store, sweep
+from tazza.codegen.kernel import threads_of
+from tazza.codegen.loop import count_loop, each_vector, fold_loop, share, sweep
 from tazza.codegen.power import power
-from tazza.codegen.rows import FLOAT, element, first_lane
+from tazza.codegen.rows import element, first_lane
 from tazza.codegen.typed import Vector
 from tazza.codegen.writer import Writer, gather
-from tazza.device import Context
-from tazza.engines.native import SOURCES
+from tazza.engines.native import SOURCES, native
 from tazza.engines.native.nn.pool import (
     MOST_SPATIAL,
     Part,
@@ -31,12 +30,13 @@ from tazza.engines.native.nn.pool import (
     gradient_layouts,
     images_of,
     lying,
-    seen,
+    pair_at,
+    sides_of,
+    views_of,
 )
-from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
+from tazza.operator import LaidOut, Launch, OpView, Unsupported
 from tazza.ops.nn.lp_pool import LP_POOL, LP_POOL_GRADIENT, POWER_FLOPS
 from tazza.ops.nn.pool import pool_window
-from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, TensorSpec
 
 WORDS = ("threads", "rows", "out_width", "unit", "out_depth", "out_height", "depth", "height", "width")
@@ -50,13 +50,9 @@ WIDER = 4
 # -- preparing ---------------------------------------------------------------------------------------------------------
 
 
-@launcher(LP_POOL, engine="native", accepts=accepts_dense, batch_invariant=True)
-def prepare_lp_pool(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> LaidOut | Unsupported:
+@native(LP_POOL, accepts=accepts_dense, batch_invariant=True)
+def prepare_lp_pool(op: OpView, X: TensorSpec, Y: TensorSpec) -> LaidOut | Unsupported:
     """Compile for channels that lie innermost, or for row-major NCHW; other layouts of X become channels-last."""
-    del context
-    X, Y = cast("TensorSpec", inputs[0]), cast("TensorSpec", outputs[0])
     refused = _refused(op, X)
     if refused is not None:
         return refused
@@ -65,13 +61,9 @@ def prepare_lp_pool(
     return LaidOut(_launch(op, X, by_channel=by_channel), layouts)
 
 
-@launcher(LP_POOL_GRADIENT, engine="native", accepts=accepts_dense, batch_invariant=True)
-def prepare_lp_pool_gradient(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> LaidOut | Unsupported:
+@native(LP_POOL_GRADIENT, accepts=accepts_dense, batch_invariant=True)
+def prepare_lp_pool_gradient(op: OpView, X: TensorSpec, Y: TensorSpec, dY: TensorSpec) -> LaidOut | Unsupported:
     """Compile what each element gets of the windows that cover it."""
-    del context, outputs
-    X, Y, dY = (cast("TensorSpec", spec) for spec in inputs)
     refused = _refused(op, X)
     if refused is not None:
         return refused
@@ -129,23 +121,18 @@ def _power(v: Lanes, x: str, exponent: float) -> str:
 def _launch(op: OpView, X: TensorSpec, *, by_channel: bool) -> Launch:
     window, outs = pool_window(op, X.shape)
     N, C, *image = images_of(op, X)
-    missing = MOST_SPATIAL - window.rank
-    extents = (1,) * missing + tuple(image)
-    out = (1,) * missing + tuple(cast("tuple[int, ...]", outs))
-    kernel, step = ((1,) * missing + sizes for sizes in (window.kernel, window.stride))
-    head = (0,) * missing + window.head
-    tables = [seen(*side) for side in zip(extents, kernel, step, head, out, strict=True)]
+    sides = sides_of(window, image, outs)
+    extents, *_, out = zip(*sides, strict=True)
+    (_, kernel, step, left, _), (taps, tables) = sides[-1], views_of(sides)
     rows = (N if by_channel else N * C) * out[0] * out[1]
-    taps = math.prod(int(np.max(last - first, initial=0)) for first, last in tables)
     unit = C if by_channel else 1
-    threads = threads_for(min(thread_count(), max(1, rows)), rows * out[2] * unit, 4 * taps, 4 * (1 + taps))
+    threads = threads_of(rows * out[2] * unit, 4 * taps, 4 * (1 + taps), rows)
     p = np.float32(op.p)
-    columns = "single column" if out[2] == 1 else "dense columns" if step[2] == 1 else "columns"
+    columns = "single column" if out[2] == 1 else "dense columns" if step == 1 else "columns"
     kind = "channels" if by_channel else columns
     address = SOURCES.compiled(f"norm {float(p)!r} pool by {kind}", functools.partial(_write, p=p, kind=kind))
-    words = (threads, rows, out[2], unit, out[0], out[1], *extents, kernel[2], step[2], head[2])
-    constants = (Constant(np.stack(table, axis=1).astype(np.int64).tobytes()) for table in tables)
-    return BlockLaunch(address, (*words, Slot("X"), Slot("Y"), *constants))
+    words = (threads, rows, out[2], unit, out[0], out[1], *extents, kernel, step, left)
+    return BlockLaunch(address, (*words, Slot("X"), Slot("Y"), *tables))
 
 
 class Over(Protocol):
@@ -168,8 +155,8 @@ def _write(lines: Lines, *, p: np.float32, kind: str) -> None:
 
     def row(r: str) -> None:
         above = w.div(r, word["out_height"])
-        heights = _pair(lines, word["heights"], w.rem(r, word["out_height"]))
-        depths = _pair(lines, word["depths"], w.rem(above, word["out_depth"]))
+        heights = pair_at(lines, word["heights"], w.rem(r, word["out_height"]))
+        depths = pair_at(lines, word["depths"], w.rem(above, word["out_depth"]))
         x = element(lines, word["X"], w.mul(w.div(above, word["out_depth"]), image))
         y = element(lines, word["Y"], w.mul(r, length))
 
@@ -197,21 +184,20 @@ def _channels(w: Writer, x: str, y: str, over: Over, powered: Callable[[str], st
     lines, v, channels = w.lines, w.v, w.w["unit"]
 
     def place(q: str) -> None:
-        widths = _pair(lines, w.w["widths"], q)
+        widths = pair_at(lines, w.w["widths"], q)
         target = element(lines, y, w.mul(q, channels))
 
-        def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+        def some(i: str, mask: str | None) -> None:
             def line(start: str, total: str) -> str:
                 def one(column: str, total: str) -> str:
                     at = w.add(w.add(start, w.mul(column, channels)), i)
-                    return v.add(total, powered(load(v, FLOAT, x, at, mask)))
+                    return v.add(total, powered(v.load(x, at, mask)))
 
                 return fold_loop(v, *widths, total, one)
 
-            store(v, FLOAT, over(line), target, i, mask)
-            return carried
+            v.store(over(line), target, i, mask)
 
-        sweep(v, "0", channels, some)
+        each_vector(v, "0", channels, some)
 
     count_loop(lines, "0", w.w["out_width"], place)
 
@@ -219,11 +205,11 @@ def _channels(w: Writer, x: str, y: str, over: Over, powered: Callable[[str], st
 def _single(w: Writer, x: str, y: str, over: Over, powered: Callable[[str], str]) -> None:
     """Where a row of Y has one place, add up vectors of what its window sees."""
     v = w.v
-    widths = _pair(w.lines, w.w["widths"], "0")
+    widths = pair_at(w.lines, w.w["widths"], "0")
 
     def line(start: str, total: str) -> str:
         def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            found = v.add(carried[0], powered(load(v, FLOAT, x, w.add(start, i), mask)))
+            found = v.add(carried[0], powered(v.load(x, w.add(start, i), mask)))
             return (found if mask is None else v.select(mask, found, carried[0]),)
 
         return sweep(v, *widths, some, (total,))[0]
@@ -237,7 +223,7 @@ def _columns(w: Writer, x: str, y: str, over: Over, powered: Callable[[str], str
     whole = Vector(lines, v.count, DataType.INT32)
     limit = whole.full(width)
 
-    def some(q: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+    def some(q: str, mask: str | None) -> None:
         begin = w.sub(w.mul(q, step), w.w["left"])
 
         def line(start: str, total: str) -> str:
@@ -246,15 +232,14 @@ def _columns(w: Writer, x: str, y: str, over: Over, powered: Callable[[str], str
                 inside = lines.let(f"icmp ult {whole.type} {whole.counted(column, step)}, {limit}")
                 inside = inside if mask is None else lines.let(f"and {v.mask} {inside}, {mask}")
                 at = element(lines, x, w.add(start, column))
-                value = load(v, FLOAT, at, "0", inside) if dense else gather(v, at, step, inside)
+                value = v.load(at, "0", inside) if dense else gather(v, at, step, inside)
                 return v.select(inside, v.add(total, powered(value)), total)
 
             return fold_loop(v, "0", w.w["kernel"], total, one)
 
-        store(v, FLOAT, over(line), y, q, mask)
-        return carried
+        v.store(over(line), y, q, mask)
 
-    sweep(v, "0", w.w["out_width"], some)
+    each_vector(v, "0", w.w["out_width"], some)
 
 
 KINDS: Mapping[str, Callable[[Writer, str, str, Over, Callable[[str], str]], None]] = {
@@ -264,8 +249,3 @@ KINDS: Mapping[str, Callable[[Writer, str, str, Over, Callable[[str], str]], Non
     "columns": functools.partial(_columns, dense=False),
 }
 """How vectors run over a row of Y."""
-
-
-def _pair(lines: Lines, table: str, index: str) -> tuple[str, str]:
-    at = element(lines, table, lines.let(f"shl i64 {index}, 1"), "i64")
-    return lines.load_word(at, 0), lines.load_word(at, 1)

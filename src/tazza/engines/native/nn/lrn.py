@@ -7,22 +7,19 @@ channels a window has before and behind its own, then alpha / size and bias as f
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import partial
-from typing import cast
 
 from tazza.codegen.block import BlockLaunch, Slot, accepts_rows_or_vendor, all_float32, float_word
 from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.kernel import threads_for
-from tazza.codegen.loop import count_loop, fold_loop, lanes_of, load, share, store, sweep
-from tazza.codegen.rows import FLOAT, element
+from tazza.codegen.kernel import threads_of
+from tazza.codegen.loop import count_loop, each_vector, fold_loop, lanes_of, share
+from tazza.codegen.rows import element
 from tazza.codegen.vector import Emission
-from tazza.device import Context
-from tazza.engines.native import SOURCES
-from tazza.operator import Expression, Launch, OpView, Spec, Unsupported, launcher
+from tazza.engines.native import SOURCES, native
+from tazza.operator import Expression, Launch, OpView, Unsupported
+from tazza.operator.kernel import Offered
 from tazza.ops.nn.lrn import LRN
 from tazza.runtime.machine import machine
-from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, TensorSpec
 from tazza.tensor.offer import Offer
 
@@ -33,19 +30,15 @@ ROOTS = {0.5: "1 / sqrt(s)", 0.75: "1 / (sqrt(s) * sqrt(sqrt(s)))", 1.0: "1 / s"
 """s^-beta for those that need no logarithm; the second one is that of all nets that people know."""
 
 
-@launcher(LRN, engine="native", accepts=accepts_rows_or_vendor, batch_invariant=True)
-def prepare_lrn(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Offer[partial[Launch]] | Unsupported:
+@native(LRN, accepts=accepts_rows_or_vendor, batch_invariant=True)
+def prepare_lrn(op: OpView, X: TensorSpec, scale: TensorSpec | None) -> Offered:
     """Compile LRN; other layouts are left to oneDNN, which has code for them."""
-    del context
-    X = cast("TensorSpec", inputs[0])
     if not all_float32(X) or X.layout != ROW_MAJOR or op.order.upper() != "NCHW":
         return Unsupported(f"it takes row-major images of float32, NCHW, not {X} in {op.order}")
     if not math.isfinite(op.beta):
         return Unsupported(f"beta = {op.beta}: it takes finite powers")
-    nbytes = X.nbytes * (1 + len(outputs))
-    return Offer(partial(_launch, op, X, len(outputs) > 1), estimate_ns=nbytes / machine().memory_bytes_per_ns)
+    nbytes = X.nbytes * (2 if scale is None else 3)
+    return Offer(partial(_launch, op, X, scale is not None), estimate_ns=nbytes / machine().memory_bytes_per_ns)
 
 
 def _launch(op: OpView, X: TensorSpec, scaled: bool) -> Launch:
@@ -55,7 +48,7 @@ def _launch(op: OpView, X: TensorSpec, scaled: bool) -> Launch:
         f"lrn, {power}{', scale' if scaled else ''}", partial(_write, power=power, scaled=scaled)
     )
     planes, area = X.shape[0] * channels, X.shape[2] * X.shape[3]
-    threads = max(1, min(threads_for(thread_count(), X.size, 2 * op.size + FLOPS, 12), planes))
+    threads = threads_of(X.size, 2 * op.size + FLOPS, 12, planes)
     window = (min((op.size - 1) // 2, channels), min(op.size // 2, channels))
     numbers = (float_word(op.alpha / op.size), float_word(op.bias))
     letters = ("X", "Y", "scale") if scaled else ("X", "Y")
@@ -68,31 +61,28 @@ def _write(lines: Lines, power: str, scaled: bool) -> None:
     weight, bias = (_number(v, word) for word in (WEIGHT, BIAS))
     pointers = [lines.load_pointer("%block", ADDRESSES + i) for i in range(3 if scaled else 2)]
     expression = Expression.parse(power)
-    for name in ("smin", "smax"):
-        lines.declare(f"i64 @llvm.{name}.i64(i64, i64)")
 
     def plane(n: str) -> None:
         own = lines.let(f"urem i64 {n}, {channels}")
-        first = lines.let(f"call i64 @llvm.smax.i64(i64 {lines.let(f'sub i64 {own}, {before}')}, i64 0)")
+        first = lines.most(lines.let(f"sub i64 {own}, {before}"), "0")
         last = lines.let(f"add i64 {lines.let(f'add i64 {own}, {behind}')}, 1")
-        last = lines.let(f"call i64 @llvm.smin.i64(i64 {last}, i64 {channels})")
+        last = lines.least(last, channels)
         image = element(lines, pointers[0], lines.let(f"mul i64 {lines.let(f'sub i64 {n}, {own}')}, {area}"))
         x, *given = (element(lines, pointer, lines.let(f"mul i64 {n}, {area}")) for pointer in pointers)
 
-        def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+        def some(i: str, mask: str | None) -> None:
             def one(c: str, total: str) -> str:
                 at = element(lines, image, lines.let(f"mul i64 {c}, {area}"))
-                value = load(v, FLOAT, at, i, mask)
+                value = v.load(at, i, mask)
                 return v.fma(value, value, total)
 
             total = v.fma(fold_loop(v, first, last, v.constant(0.0), one), weight, bias)
             factor = Emission(v, {"s": total}).write(expression)
-            results = (v.mul(load(v, FLOAT, x, i, mask), factor), total)
+            results = (v.mul(v.load(x, i, mask), factor), total)
             for pointer, value in zip(given, results, strict=False):
-                store(v, FLOAT, value, pointer, i, mask)
-            return carried
+                v.store(value, pointer, i, mask)
 
-        sweep(v, "0", area, some)
+        each_vector(v, "0", area, some)
 
     begin, end = share(lines, lines.load_word("%block", PLANES))
     count_loop(lines, begin, end, plane)

@@ -10,23 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, all_float32
+from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
-from tazza.codegen.kernel import threads_for
-from tazza.codegen.loop import count_loop, lanes_of, share, store, sweep
-from tazza.codegen.rows import FLOAT, element, when
+from tazza.codegen.kernel import threads_of
+from tazza.codegen.loop import count_loop, each_vector, lanes_of, share
+from tazza.codegen.rows import element, when
 from tazza.codegen.typed import Vector
-from tazza.device import Context
-from tazza.engines.native import SOURCES
-from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.engines.native import SOURCES, native
+from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.nn.max_pool_with_index import MAX_POOL_WITH_INDEX, MAX_POOL_WITH_INDEX_GRADIENT
 from tazza.ops.nn.pool import clipped_pool_window, pool_window
 from tazza.ops.nn.window import LOWEST
-from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, TensorSpec
 
 PLANES, H, W, OUT_H, OUT_W, KERNEL_H, KERNEL_W, STEP_H, STEP_W, TOP, LEFT, ADDRESSES = range(1, 13)
 MOST_TAPS = 4096
+MOST_STEP = 4
 BYTES, FLOPS = 24, 8
 """What an element of Y moves, and takes for each element of its window."""
 
@@ -38,43 +37,48 @@ def _words(op: OpView, X: TensorSpec, flops: int) -> list[int] | Unsupported:
     N, C, height, width = X.shape
     if window.size > max(MOST_TAPS, height * width):
         return Unsupported(f"a kernel {window.kernel} over {height} x {width}: it looks at each of its places")
-    threads = threads_for(thread_count(), N * C * out[0] * out[1], flops * window.size, BYTES)
+    threads = threads_of(N * C * out[0] * out[1], flops * window.size, BYTES)
     return [max(1, min(threads, N * C)), N * C, height, width, *out, *window.kernel, *window.stride, *window.head]
 
 
-@launcher(MAX_POOL_WITH_INDEX, engine="native", accepts=accepts_rows)
-def prepare_max_pool_with_index(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@native(MAX_POOL_WITH_INDEX, float32=True)
+def prepare_max_pool_with_index(op: OpView, X: TensorSpec) -> Launch | Unsupported:
     """Compile MaxPoolWithIndex."""
-    del context, outputs
-    if not all_float32(*inputs):
-        return Unsupported(f"it computes in float32, not {inputs[0]}")
-    words = _words(op, cast("TensorSpec", inputs[0]), FLOPS)
+    words = _words(op, X, FLOPS)
     if isinstance(words, Unsupported):
         return words
     address = SOURCES.compiled("max pool with index", _largest)
     return BlockLaunch(address, (*words, Slot("X"), Slot("Y"), Slot("Index")))
 
 
-@launcher(MAX_POOL_WITH_INDEX_GRADIENT, engine="native", accepts=accepts_rows)
-def prepare_max_pool_with_index_gradient(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@native(MAX_POOL_WITH_INDEX_GRADIENT, float32=True)
+def prepare_max_pool_with_index_gradient(op: OpView, dX: TensorSpec) -> Launch | Unsupported:
     """Compile its gradient."""
-    del context
-    if not all_float32(*inputs[:2]):
-        return Unsupported(f"it computes in float32, not {inputs[0]}")
-    words = _words(op, cast("TensorSpec", outputs[0]), FLOPS)
+    words = _words(op, dX, FLOPS)
     if isinstance(words, Unsupported):
         return words
-    address = SOURCES.compiled("max pool with index gradient", _back)
+    step = words[STEP_W]
+    if _lie_apart(words):
+        text = f"max pool with index gradient, windows {step} columns apart"
+        address = SOURCES.compiled(text, lambda lines: _pick(lines, step))
+    else:
+        address = SOURCES.compiled("max pool with index gradient", _back)
     return BlockLaunch(address, (*words, Slot("dY"), Slot("Index"), Slot("dX")))
+
+
+def _lie_apart(words: Sequence[int]) -> bool:
+    """Return whether each place lies in one window at the most, and steps are few: each has shuffles of its own."""
+    return words[STEP_H] >= words[KERNEL_H] and MOST_STEP >= words[STEP_W] >= words[KERNEL_W]
+
+
+def _each_channel(lines: Lines, channel: Callable[[str], None]) -> None:
+    """Run `channel(number)` for each channel of this thread."""
+    first, last = share(lines, lines.load_word("%block", PLANES))
+    count_loop(lines, first, last, channel)
 
 
 def _each_row(lines: Lines, row: Callable[[str, str, str], None], before: Callable[[str], None] | None = None) -> None:
     """Run `row(channel, p, first row of the window)` for the rows of Y of each channel of this thread."""
-    first, last = share(lines, lines.load_word("%block", PLANES))
 
     def channel(n: str) -> None:
         if before is not None:
@@ -86,7 +90,7 @@ def _each_row(lines: Lines, row: Callable[[str, str, str], None], before: Callab
 
         count_loop(lines, "0", lines.load_word("%block", OUT_H), one)
 
-    count_loop(lines, first, last, channel)
+    _each_channel(lines, channel)
 
 
 def _plane(lines: Lines, n: str, height: int, width: int) -> tuple[str, str]:
@@ -111,7 +115,7 @@ def _largest(lines: Lines) -> None:
         at = lines.let(f"add i64 {out_start}, {lines.let(f'mul i64 {p}, {out_width}')}")
         x = element(lines, X, start)
 
-        def some(q: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+        def some(q: str, mask: str | None) -> None:
             lines.do(f"store {v.type} {v.constant(float(LOWEST))}, ptr {found[0]}")
             lines.do(f"store {whole.type} {whole.constant(-1)}, ptr {found[1]}")
             begin = lines.let(f"sub i64 {lines.let(f'mul i64 {q}, {step}')}, {left}")
@@ -147,11 +151,10 @@ def _largest(lines: Lines) -> None:
             best, index = (
                 lines.let(f"load {kind}, ptr {one}") for kind, one in zip((v.type, whole.type), found, strict=True)
             )
-            store(v, FLOAT, best, element(lines, Y, at), q, mask)
+            v.store(best, element(lines, Y, at), q, mask)
             whole.store(index, element(lines, Index, at, "i32"), q, mask)
-            return carried
 
-        sweep(v, "0", out_width, some)
+        each_vector(v, "0", out_width, some)
 
     _each_row(lines, row)
 
@@ -162,8 +165,7 @@ def _dividing(lines: Lines, width: str) -> tuple[str, Callable[[str], str]]:
     The upper half of n * ceil(2^64 / width) is n / width for all n below 2^32. Source: Lemire, Kaser, Kurz 2019, Faster
     Remainder by Direct Computation, section 3.2.
     """
-    lines.declare("i64 @llvm.smax.i64(i64, i64)")
-    wide = lines.let(f"call i64 @llvm.smax.i64(i64 {width}, i64 1)")
+    wide = lines.most(width, "1")
     alone = lines.let(f"icmp eq i64 {wide}, 1")
     share = lines.let(f"udiv i64 -1, {wide}")
     factor = lines.let(f"zext i64 {lines.let(f'add i64 {share}, 1')} to i128")
@@ -188,11 +190,7 @@ def _back(lines: Lines) -> None:
         size, start = _plane(lines, n, H, W)
         dx = element(lines, dX, start)
 
-        def zeros(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            store(v, FLOAT, v.constant(0.0), dx, i, mask)
-            return carried
-
-        sweep(v, "0", size, zeros)
+        each_vector(v, "0", size, lambda i, mask: v.store(v.constant(0.0), dx, i, mask))
 
     def row(n: str, p: str, top: str) -> None:
         size, start = _plane(lines, n, H, W)
@@ -219,3 +217,62 @@ def _back(lines: Lines) -> None:
         count_loop(lines, "0", out_width, one)
 
     _each_row(lines, row, clear)
+
+
+def _pick(lines: Lines, step: int) -> None:
+    """Write dX once, by vectors of a row: each place asks the one window that has it whether it was the largest there.
+
+    Windows are `step` columns apart: x lies in the window q = floor((x + left) / step), x + left - q step behind its
+    edge, which is below kW or in no window. A vector of windows becomes `step` vectors of places, by constant shuffles.
+    """
+    v, whole = lanes_of(lines), Vector(lines, lanes_of(lines).count, DataType.INT32)
+    real = Vector(lines, whole.count, DataType.FLOAT)
+    dY, Index, dX = (lines.load_pointer("%block", ADDRESSES + i) for i in range(3))
+    height, width, out_height, out_width, kernel_height, kernel_width, down = (
+        lines.load_word("%block", word) for word in (H, W, OUT_H, OUT_W, KERNEL_H, KERNEL_W, STEP_H)
+    )
+    top, left = (lines.load_word("%block", word) for word in (TOP, LEFT))
+    reached = lines.let(f"add i64 {lines.let(f'add i64 {width}, {left}')}, {step - 1}")
+    windows = lines.let(f"udiv i64 {reached}, {step}")
+
+    def channel(n: str) -> None:
+        _, start = _plane(lines, n, H, W)
+        _, out_start = _plane(lines, n, OUT_H, OUT_W)
+        count_loop(lines, "0", height, lambda y: row(y, start, out_start))
+
+    def row(y: str, start: str, out_start: str) -> None:
+        """Write row y of dX, from row p of dY or, between windows, with zeros."""
+        below = lines.let(f"add i64 {y}, {top}")
+        p = lines.let(f"udiv i64 {below}, {down}")
+        off = lines.let(f"sub i64 {below}, {lines.let(f'mul i64 {p}, {down}')}")
+        covered = lines.let(f"icmp ult i64 {off}, {kernel_height}")
+        covered = lines.let(f"and i1 {covered}, {lines.let(f'icmp ult i64 {p}, {out_height}')}")
+        first = lines.let(f"mul i64 {y}, {width}")
+        at = lines.let(f"add i64 {out_start}, {lines.let(f'mul i64 {p}, {out_width}')}")
+        dx = element(lines, dX, lines.let(f"add i64 {start}, {first}"))
+        dy, index = element(lines, dY, at), element(lines, Index, at, "i32")
+
+        def some(q: str, mask: str | None) -> None:
+            del mask  # of the windows; what is written has one of its own
+            there = lines.let(f"icmp ult {whole.type} {whole.counted(q, '1')}, {whole.full(out_width)}")
+            given, chosen = real.load(dy, q, there), whole.load(index, q, there)
+            begin = lines.let(f"sub i64 {lines.let(f'mul i64 {q}, {step}')}, {left}")
+            for part in range(step):
+                places = [part * whole.count + lane for lane in range(whole.count)]
+                spread = [place // step for place in places]
+                behind = f"<{', '.join(f'i32 {place % step}' for place in places)}>"
+                x = lines.let(f"add i64 {begin}, {places[0]}")
+                asked = whole.counted(lines.let(f"add i64 {first}, {x}"), "1")
+                here = lines.let(f"icmp eq {whole.type} {lines.shuffle(whole.type, spread, chosen)}, {asked}")
+                near = lines.let(f"icmp ult {whole.type} {behind}, {whole.full(kernel_width)}")
+                here = lines.let(f"and {v.mask} {here}, {near}")
+                value = v.select(here, lines.shuffle(v.type, spread, given), v.constant(0.0))
+                inside = lines.let(f"icmp ult {whole.type} {whole.counted(x, '1')}, {whole.full(width)}")
+                v.store(v.add(value, v.constant(0.0)), dx, x, inside)
+
+        def zeros(x: str, mask: str | None) -> None:
+            v.store(v.constant(0.0), dx, x, mask)
+
+        when(lines, covered, lambda: each_vector(v, "0", windows, some), lambda: each_vector(v, "0", width, zeros))
+
+    _each_channel(lines, channel)

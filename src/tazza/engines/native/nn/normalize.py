@@ -6,37 +6,29 @@ In float32 the difference would leave nothing that is right where dY lies along 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, all_float32
+from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
-from tazza.codegen.kernel import threads_for
-from tazza.codegen.loop import lanes_of, load, store, sweep
+from tazza.codegen.kernel import threads_of
+from tazza.codegen.loop import each_vector, lane_sums, lanes_of
 from tazza.codegen.rows import FIRST, FLOAT, D, each_row, row_at
-from tazza.device import Context
-from tazza.engines.native import SOURCES
-from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.engines.native import SOURCES, native
+from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.nn.normalize import NORMALIZE_GRADIENT, SHORTEST
-from tazza.runtime.threads import thread_count
 from tazza.tensor import TensorSpec
 
 FLOPS = 40
 """Of an element, with its quotients."""
 
 
-@launcher(NORMALIZE_GRADIENT, engine="native", accepts=accepts_rows)
-def prepare_normalize_gradient(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@native(NORMALIZE_GRADIENT, float32=True)
+def prepare_normalize_gradient(op: OpView, X: TensorSpec) -> Launch | Unsupported:
     """Compile NormalizeGradient."""
-    del context, outputs
-    X = cast("TensorSpec", inputs[0])
     axis = op.axis % len(X.shape)
-    if not all_float32(*inputs) or axis != len(X.shape) - 1:
-        return Unsupported(f"it takes vectors of float32 along the last axis, not {X} along {axis}")
+    if axis != len(X.shape) - 1:
+        return Unsupported(f"it takes vectors along the last axis, not {X} along {axis}")
     rows, width = math.prod(X.shape[:-1]), X.shape[-1]
-    threads = threads_for(min(thread_count(), max(rows, 1)), X.size, FLOPS, 12)
+    threads = threads_of(X.size, FLOPS, 12, rows)
     slots = (Slot("X"), Slot("dY"), Slot("dX"))
     return BlockLaunch(SOURCES.compiled("normalize gradient", _write), (threads, rows, width, 0, *slots))
 
@@ -50,27 +42,26 @@ def _write(lines: Lines) -> None:
     def row(n: str) -> None:
         x, dy, dx = (row_at(lines, pointer, n, width) for pointer in pointers)
 
-        def squares(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            here = load(v, FLOAT, x, i, mask)
-            return (v.add(carried[0], v.mul(here, here)),)
+        def square(i: str, mask: str | None) -> str:
+            here = v.load(x, i, mask, dtype=FLOAT)
+            return v.mul(here, here)
 
-        length = v.intrinsic("sqrt", v.splat(v.sum(sweep(v, "0", width, squares, (zero,))[0])))
+        length = v.intrinsic("sqrt", v.splat(v.sum(lane_sums(v, "0", width, square))))
         short = v.compare("olt", length, v.constant(SHORTEST))
         divisor = v.floor_at(length, SHORTEST)
 
         def unit(i: str, mask: str | None) -> str:
-            return v.select(short, zero, v.div(load(v, FLOAT, x, i, mask), divisor))
+            return v.select(short, zero, v.div(v.load(x, i, mask, dtype=FLOAT), divisor))
 
-        def products(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            return (v.add(carried[0], v.mul(unit(i, mask), load(v, FLOAT, dy, i, mask))),)
+        def product(i: str, mask: str | None) -> str:
+            return v.mul(unit(i, mask), v.load(dy, i, mask, dtype=FLOAT))
 
-        total = v.splat(v.sum(sweep(v, "0", width, products, (zero,))[0]))
+        total = v.splat(v.sum(lane_sums(v, "0", width, product)))
 
-        def differences(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+        def differences(i: str, mask: str | None) -> None:
             along = v.mul(unit(i, mask), total)
-            store(v, FLOAT, v.div(v.sub(load(v, FLOAT, dy, i, mask), along), divisor), dx, i, mask)
-            return carried
+            v.store(v.div(v.sub(v.load(dy, i, mask, dtype=FLOAT), along), divisor), dx, i, mask, dtype=FLOAT)
 
-        sweep(v, "0", width, differences)
+        each_vector(v, "0", width, differences)
 
     each_row(lines, row)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,18 +23,26 @@ from numpy.typing import NDArray
 from tazza.codegen.block import BlockLaunch, Constant, Slot, accepts_dense, accepts_rows_or_vendor, all_float32
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.image import lies_as
-from tazza.codegen.kernel import threads_for
-from tazza.codegen.loop import count_loop, fold_loop, lanes_below, lanes_of, load, share, store, sweep
+from tazza.codegen.kernel import threads_of
+from tazza.codegen.loop import (
+    count_loop,
+    each_vector,
+    fold_loop,
+    lane_sums,
+    lanes_below,
+    lanes_of,
+    share,
+)
 from tazza.codegen.rows import FIRST, FLOAT, D, each_row, element, row_at
 from tazza.codegen.typed import Vector
 from tazza.data_class import dataclass
-from tazza.device import Context
-from tazza.engines.native import SOURCES
+from tazza.engines.native import SOURCES, native
 from tazza.engines.native.pointwise import kernel_address
-from tazza.operator import Expression, LaidOut, Launch, OpView, Spec, Unsupported, launcher
+from tazza.operator import Expression, LaidOut, Launch, OpView, Unsupported
+from tazza.operator.kernel import Offered
 from tazza.ops.nn.pool import MAX, clipped_pool_window, pool_gradients, pool_window, pools
+from tazza.ops.nn.window import Window
 from tazza.runtime.machine import machine
-from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, DataType, Layout, TensorSpec, channels_last
 from tazza.tensor.offer import Offer
 
@@ -95,6 +102,19 @@ def seen(extent: int, kernel: int, step: int, head: int, out: int) -> tuple[NDAr
     return first, np.clip(start + kernel, first, extent)
 
 
+def sides_of(window: Window, image: Sequence[int], outs: Sequence[int | None]) -> list[tuple[int, int, int, int, int]]:
+    """Return extent, kernel, stride, pad before and windows along D, H and W; those that there are not have 1 place."""
+    there = zip(image, window.kernel, window.stride, window.head, (n or 0 for n in outs), strict=True)
+    return [(1, 1, 1, 0, 1)] * (MOST_SPATIAL - window.rank) + list(there)
+
+
+def views_of(sides: Sequence[tuple[int, int, int, int, int]]) -> tuple[int, list[Constant]]:
+    """Return how many places the largest window sees, and tables of first and last ones along D, H and W."""
+    tables = [seen(*side) for side in sides]
+    taps = math.prod(int(np.max(last - first, initial=0)) for first, last in tables)
+    return taps, [Constant(np.stack(table, axis=1).astype(np.int64).tobytes()) for table in tables]
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """What an element gets of the gradient of a window.
@@ -112,12 +132,9 @@ class Part:
     flops: float = 2
 
 
-def prepare_max_pool_gradient(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> LaidOut | Unsupported:
+@native(*(pool_gradients[type] for type, row in pool_gradients.rows.items() if row is MAX), accepts=accepts_dense)
+def prepare_max_pool_gradient(op: OpView, X: TensorSpec, Y: TensorSpec, dY: TensorSpec) -> LaidOut | Unsupported:
     """Compile for channels that lie innermost, or for row-major NCHW; other layouts of X become channels-last."""
-    del context, outputs
-    X, Y, dY = (cast("TensorSpec", spec) for spec in inputs)
     found = gradient_layouts(op, X, Y, dY)
     if isinstance(found, Unsupported):
         return found
@@ -161,22 +178,22 @@ def _whole_gradient(X: TensorSpec) -> Launch:
     kinds = [(FLOAT, True), (FLOAT, False), (FLOAT, False)]
     address = kernel_address([Expression.parse("where(a0 == a1, a2, 0)")], kinds, [FLOAT], 1)
     steps = (("X", 4 * width), ("Y", 4), ("dY", 4), ("dX", 4 * width))
-    head = (threads_for(min(thread_count(), max(1, rows)), X.size, 2, 8), rows, width, 1, rows)
+    head = (threads_of(X.size, 2, 8, rows), rows, width, 1, rows)
     return BlockLaunch(address, (*head, *(word for letter, step in steps for word in (Slot(letter), step))))
 
 
-def prepare_whole_average(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Offer[Callable[[], Launch]] | Unsupported:
+AVERAGES = [pools[type] for type, row in pools.rows.items() if row is not MAX]
+
+
+@native(*AVERAGES, accepts=accepts_rows_or_vendor, batch_invariant=True)
+def prepare_whole_average(op: OpView, X: TensorSpec) -> Offered:
     """Compile means over whole images; all else is oneDNN's."""
-    del context, outputs
-    X = cast("TensorSpec", inputs[0])
     if not op.global_pooling or op.order.upper() == "NHWC" or X.layout != ROW_MAJOR or not all_float32(X):
         return Unsupported("it pools whole row-major images of float32, NCHW")
 
     def make() -> Launch:
         rows, width = _rows_of(X)
-        threads = threads_for(min(thread_count(), max(1, rows)), X.size, 1, 4)
+        threads = threads_of(X.size, 1, 4, rows)
         address = SOURCES.compiled("means of whole images", _means)
         return BlockLaunch(address, (threads, rows, width, 0, Slot("X"), Slot("Y")))
 
@@ -188,17 +205,14 @@ def gradient_launch(op: OpView, X: TensorSpec, part: Part, *, by_channel: bool) 
     _, outs = pool_window(op, X.shape)
     window = clipped_pool_window(op, X.shape)
     N, C, *image = images_of(op, X)
-    missing = MOST_SPATIAL - window.rank
-    D, H, W = extents = (1,) * missing + tuple(image)
-    out = (1,) * missing + tuple(0 if n is None else n for n in outs)
-    ones, zeros = (1,) * missing, (0,) * missing
-    sides = zip(extents, ones + window.kernel, ones + window.stride, zeros + window.head, out, strict=True)
+    sides = sides_of(window, image, outs)
+    (D, H, W), *_, out = zip(*sides, strict=True)
     coverings = [Covering.of(*side) for side in sides]
     along = coverings[-1]
     lanes = _lane_count()
     slices, unit = (N * D, C) if by_channel else (N * C * D, 1)
     flops = part.flops * math.prod(one.most for one in coverings)
-    threads = threads_for(min(thread_count(), max(1, slices * H)), X.size, flops, 12)
+    threads = threads_of(X.size, flops, 12, slices * H)
     words = (threads, slices * H, W, unit, D, H, *out, along.most)
     tables = (*(one.table() for one in coverings), *along.lanes(lanes))
     apart = not by_channel and along.most <= 1
@@ -246,8 +260,6 @@ def _write(lines: Lines, row: WriteRow, *, deep: bool) -> None:
     """Loop over the slices, and over the rows of each, that are this thread's."""
     v = lanes_of(lines)
     rows, width, unit, depth, height = (_word(lines, i) for i in (ROWS, WIDTH, UNIT, DEPTH, HEIGHT))
-    lines.declare("i64 @llvm.smax.i64(i64, i64)")
-    lines.declare("i64 @llvm.smin.i64(i64, i64)")
     X, Y, dY, dX, depth_table, height_table = (lines.load_pointer("%block", POINTERS + i) for i in range(6))
     out_size = unit
     for i in (OUT_DEPTH, OUT_HEIGHT, OUT_WIDTH):
@@ -256,7 +268,7 @@ def _write(lines: Lines, row: WriteRow, *, deep: bool) -> None:
     out_length = lines.let(f"mul i64 {_word(lines, OUT_WIDTH)}, {unit}")
     length = lines.let(f"mul i64 {width}, {unit}")
     begin, end = share(lines, rows)
-    some = lines.let(f"call i64 @llvm.smax.i64(i64 {height}, i64 1)")  # no rows: no slices either
+    some = lines.most(height, "1")  # no rows: no slices either
     rounding = lines.let(f"sub i64 {some}, 1")
     after = lines.let(f"udiv i64 {lines.let(f'add i64 {end}, {rounding}')}, {some}")
 
@@ -265,16 +277,16 @@ def _write(lines: Lines, row: WriteRow, *, deep: bool) -> None:
         depths = None
         if deep:
             image = lines.let(f"udiv i64 {s}, {depth}")
-            depths = _pair(lines, depth_table, lines.let(f"urem i64 {s}, {depth}"))
+            depths = pair_at(lines, depth_table, lines.let(f"urem i64 {s}, {depth}"))
         offset = lines.let(f"mul i64 {image}, {out_size}")
         y, dy = element(lines, Y, offset), element(lines, dY, offset)
-        top = lines.let(f"call i64 @llvm.smax.i64(i64 {lines.let(f'sub i64 {begin}, {above}')}, i64 0)")
-        bottom = lines.let(f"call i64 @llvm.smin.i64(i64 {lines.let(f'sub i64 {end}, {above}')}, i64 {height})")
+        top = lines.most(lines.let(f"sub i64 {begin}, {above}"), "0")
+        bottom = lines.least(lines.let(f"sub i64 {end}, {above}"), height)
 
         def one_row(h: str) -> None:
             at = lines.let(f"mul i64 {lines.let(f'add i64 {above}, {h}')}, {length}")
             x, dx = element(lines, X, at), element(lines, dX, at)
-            row(v, Row(x, dx, y, dy, depths, _pair(lines, height_table, h), out_height, out_length))
+            row(v, Row(x, dx, y, dy, depths, pair_at(lines, height_table, h), out_height, out_length))
 
         count_loop(lines, top, bottom, one_row)
 
@@ -288,11 +300,7 @@ def _means(lines: Lines) -> None:
 
     def row(n: str) -> None:
         x = row_at(lines, X, n, width)
-
-        def more(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            return (v.add(carried[0], load(v, FLOAT, x, i, mask)),)
-
-        total = v.sum(sweep(v, "0", width, more, (v.constant(0.0),))[0])
+        total = v.sum(lane_sums(v, "0", width, lambda i, mask: v.load(x, i, mask)))
         value = lines.let(f"fdiv float {total}, {lines.let(f'uitofp i64 {width} to float')}")
         lines.do(f"store float {value}, ptr {element(lines, Y, n)}")
 
@@ -306,27 +314,25 @@ def _channels(v: Lanes, row: Row, *, part: Part) -> None:
     width, channels = _word(lines, WIDTH), _word(lines, UNIT)
 
     def place(w: str) -> None:
-        first, last = _pair(lines, table, w)
+        first, last = pair_at(lines, table, w)
         here = lines.let(f"mul i64 {w}, {channels}")
         x, dx = element(lines, row.x, here), element(lines, row.dx, here)
 
-        def body(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            del carried
-            told = part.told(v, load(v, FLOAT, x, i, mask))
+        def body(i: str, mask: str | None) -> None:
+            told = part.told(v, v.load(x, i, mask))
 
             def line(start: str, total: str) -> str:
                 def one(p: str, total: str) -> str:
                     at = lines.let(f"add i64 {start}, {lines.let(f'mul i64 {p}, {channels}')}")
                     at = lines.let(f"add i64 {at}, {i}")
-                    seen, given = load(v, FLOAT, row.y, at, mask), load(v, FLOAT, row.dy, at, mask)
+                    seen, given = v.load(row.y, at, mask), v.load(row.dy, at, mask)
                     return part.add(v, total, told, seen, given)
 
                 return fold_loop(v, first, last, total, one)
 
-            store(v, FLOAT, _over_lines(v, row, line), dx, i, mask)
-            return ()
+            v.store(_over_lines(v, row, line), dx, i, mask)
 
-        sweep(v, "0", channels, body)
+        each_vector(v, "0", channels, body)
 
     count_loop(lines, "0", width, place)
 
@@ -342,30 +348,28 @@ def _columns(v: Lanes, row: Row, *, part: Part, apart: bool) -> None:
     places = Vector(lines, v.count, DataType.INT32)
     whole = places.type
 
-    def body(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-        del carried
-        told = part.told(v, load(v, FLOAT, row.x, i, mask))
+    def body(i: str, mask: str | None) -> None:
+        told = part.told(v, v.load(row.x, i, mask))
         # The tables are filled up to whole vectors.
         shift, count = (
             lines.let(f"load {whole}, ptr {element(lines, pointer, i, 'i32')}, align 4") for pointer in (shifts, counts)
         )
-        base, _ = _pair(lines, table, i)
+        base, _ = pair_at(lines, table, i)
 
         def line(start: str, total: str) -> str:
             def one(j: str, total: str) -> str:
                 first = lines.let(f"add i64 {base}, {j}")
                 at = lines.let(f"add i64 {start}, {first}")
                 inside = lanes_below(v, lines.let(f"sub i64 {out_width}, {first}"))
-                seen, given = (_permute(v, load(v, FLOAT, pointer, at, inside), shift) for pointer in (row.y, row.dy))
+                seen, given = (_permute(v, v.load(pointer, at, inside), shift) for pointer in (row.y, row.dy))
                 covered = lines.let(f"icmp slt {whole} {places.full(j)}, {count}")
                 return v.select(covered, part.add(v, total, told, seen, given), total)
 
             return one("0", total) if apart else fold_loop(v, "0", most, total, one)
 
-        store(v, FLOAT, _over_lines(v, row, line), row.dx, i, mask)
-        return ()
+        v.store(_over_lines(v, row, line), row.dx, i, mask)
 
-    sweep(v, "0", width, body)
+    each_vector(v, "0", width, body)
 
 
 def _over_lines(v: Lanes, row: Row, line: Callable[[str, str], str]) -> str:
@@ -408,21 +412,11 @@ def _permute(v: Lanes, value: str, places: str) -> str:
     return result
 
 
-def _pair(lines: Lines, table: str, index: str) -> tuple[str, str]:
-    """Return both numbers of a place in a table of `Covering`."""
+def pair_at(lines: Lines, table: str, index: str) -> tuple[str, str]:
+    """Return both numbers of a place in a table of pairs."""
     at = element(lines, table, lines.let(f"shl i64 {index}, 1"), "i64")
     return lines.load_word(at, 0), lines.load_word(at, 1)
 
 
 def _word(lines: Lines, index: int) -> str:
     return lines.load_word("%block", index)
-
-
-for _type, _row in pools.rows.items():
-    if _row is not MAX:
-        launcher(pools[_type], engine="native", accepts=accepts_rows_or_vendor, batch_invariant=True)(
-            prepare_whole_average
-        )
-for _type, _row in pool_gradients.rows.items():
-    if _row is MAX:
-        launcher(pool_gradients[_type], engine="native", accepts=accepts_dense)(prepare_max_pool_gradient)

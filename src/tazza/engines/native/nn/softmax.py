@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, all_float32
+from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
-from tazza.codegen.kernel import threads_for
-from tazza.codegen.loop import lanes_of, load, store, sweep
-from tazza.codegen.rows import EXP_FLOPS, FIRST, FLOAT, D, each_row, row_at, softmax_row
-from tazza.device import Context
-from tazza.engines.native import SOURCES
-from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.codegen.kernel import threads_of
+from tazza.codegen.loop import each_vector, lanes_of, sweep
+from tazza.codegen.rows import EXP_FLOPS, FIRST, D, each_row, row_at, softmax_row
+from tazza.engines.native import SOURCES, native
+from tazza.operator import Launch, OpView
 from tazza.ops.nn.softmax import SOFTMAX, SOFTMAX_GRADIENT
-from tazza.runtime.threads import thread_count
 from tazza.tensor import TensorSpec
 
 
@@ -22,19 +20,12 @@ def matrix_words(op: OpView, X: TensorSpec, flops: float = EXP_FLOPS) -> list[in
     """Return the head of the block for X cut at `axis`."""
     rows = math.prod(X.shape[: op.axis])
     columns = math.prod(X.shape[op.axis :])
-    return [threads_for(min(thread_count(), max(rows, 1)), X.size, flops, 8), rows, columns, 0]
+    return [threads_of(X.size, flops, 8, rows), rows, columns, 0]
 
 
-@launcher(SOFTMAX, engine="native", accepts=accepts_rows, batch_invariant=True)
-def prepare_softmax(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@native(SOFTMAX, batch_invariant=True, float32=True)
+def prepare_softmax(op: OpView, X: TensorSpec) -> Launch:
     """Compile Softmax."""
-    del context, outputs
-    X = inputs[0]
-    assert isinstance(X, TensorSpec), "inference has checked that"
-    if not all_float32(X):
-        return Unsupported(f"it computes in float32, not {X}")
     return BlockLaunch(SOURCES.compiled("softmax", _softmax), (*matrix_words(op, X), Slot("X"), Slot("Y")))
 
 
@@ -48,16 +39,9 @@ def _softmax(lines: Lines) -> None:
     each_row(lines, row)
 
 
-@launcher(SOFTMAX_GRADIENT, engine="native", accepts=accepts_rows)
-def prepare_softmax_gradient(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@native(SOFTMAX_GRADIENT, float32=True)
+def prepare_softmax_gradient(op: OpView, Y: TensorSpec) -> Launch:
     """Compile SoftmaxGradient."""
-    del context, outputs
-    Y = inputs[0]
-    assert isinstance(Y, TensorSpec), "inference has checked that"
-    if not all_float32(*inputs):
-        return Unsupported(f"it computes in float32, not {Y}")
     words = (*matrix_words(op, Y, 4), Slot("Y"), Slot("dY"), Slot("dX"))
     return BlockLaunch(SOURCES.compiled("softmax gradient", _softmax_gradient), words)
 
@@ -70,16 +54,14 @@ def _softmax_gradient(lines: Lines) -> None:
         y, dy, dx = (row_at(lines, one, n, width) for one in (Y, dY, dX))
 
         def products(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            return (v.fma(load(v, FLOAT, y, i, mask), load(v, FLOAT, dy, i, mask), carried[0]),)
+            return (v.fma(v.load(y, i, mask), v.load(dy, i, mask), carried[0]),)
 
         dot = v.splat(v.sum(sweep(v, "0", width, products, (v.constant(0.0),))[0]))
 
-        def differences(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            del carried
-            value = v.mul(load(v, FLOAT, y, i, mask), v.sub(load(v, FLOAT, dy, i, mask), dot))
-            store(v, FLOAT, value, dx, i, mask)
-            return ()
+        def differences(i: str, mask: str | None) -> None:
+            value = v.mul(v.load(y, i, mask), v.sub(v.load(dy, i, mask), dot))
+            v.store(value, dx, i, mask)
 
-        sweep(v, "0", width, differences)
+        each_vector(v, "0", width, differences)
 
     each_row(lines, row)

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
+from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.rows import when
 from tazza.codegen.vector import Emission
-from tazza.device import Context
-from tazza.engines.native import SOURCES
+from tazza.engines.native import SOURCES, native
 from tazza.errors import NumericError
-from tazza.operator import Expression, Launch, Operands, OpView, Spec, Unsupported, launcher
+from tazza.operator import Expression, Launch, Operands, OpView, Unsupported
 from tazza.ops.optimizer.learning_rate import LEARNING_RATE, POLICIES
 
 
-@launcher(LEARNING_RATE, engine="native", accepts=accepts_rows)
-def prepare_learning_rate(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@native(LEARNING_RATE)
+def prepare_learning_rate(op: OpView) -> Launch | Unsupported:
     """Compile LearningRate."""
-    del context, inputs, outputs
     policy = POLICIES[op.policy]
     if policy.formula is None:
         return Unsupported(f"policy {op.policy!r} is no formula")

@@ -12,13 +12,12 @@ Before a thread writes, it has looked at all indices and lengths: a wrong one le
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import cast
+from collections.abc import Iterable, Mapping, Sequence
 
 from tazza.codegen.block import BlockLaunch, Slot, accepts_rows_but
 from tazza.codegen.emit import Lines
-from tazza.codegen.kernel import threads_for
-from tazza.codegen.loop import count_loop, lanes_of, load, load_one, store, sweep
+from tazza.codegen.kernel import threads_of
+from tazza.codegen.loop import count_loop, each_vector, lane_sums, lanes_of, step_loop
 from tazza.codegen.row_update import Update, formulas_for, row_updates, update_of
 from tazza.codegen.rows import (
     FIRST,
@@ -34,14 +33,10 @@ from tazza.codegen.rows import (
     when,
 )
 from tazza.codegen.vector import Emission
-from tazza.device import Context
-from tazza.engines.native import SOURCES
-from tazza.engines.native.sparse_product import carry_loop
-from tazza.operator import Expression, Launch, Operands, OpSchema, OpView, Spec, Unsupported, launcher
+from tazza.engines.native import SOURCES, native
+from tazza.operator import Expression, Launch, Operands, OpView, Unsupported
 from tazza.operator.in_place import overwritten
-from tazza.ops.optimizer.rows import RowFormulas
 from tazza.ops.sparse.segment import check_rows, starts_of
-from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, TensorSpec
 
 FLOAT = DataType.FLOAT
@@ -63,7 +58,7 @@ class _Writer:
         )
         self.indices = lines.load_pointer("%block", POINTER)
         self.at = {name: lines.load_pointer("%block", POINTER + 1 + n) for n, name in enumerate(update.letters)}
-        self.scalars = {name: load_one(self.v, FLOAT, self.at[name]) for name in update.scalars}
+        self.scalars = {name: self.v.load_one(self.at[name]) for name in update.scalars}
         self.scalars |= update.shared.write(self.v, POINTER + 1 + len(update.letters))
 
     def index(self, k: str) -> str:
@@ -83,7 +78,7 @@ class _Writer:
             stop_if(lines, lines.let(f"icmp ugt i64 {length}, {lines.let(f'sub i64 {self.count}, {sums[0]}')}"))
             return [lines.let(f"add i64 {sums[0]}, {length}")]
 
-        _, (end,) = carry_loop(lines, "i64", ("0", self.segments, 1), ["0"], lambda m, sums: add(m, list(sums)))
+        _, (end,) = step_loop(lines, "i64", ("0", self.segments, 1), ["0"], add)
         stop_if(lines, lines.let(f"icmp ne i64 {end}, {self.count}"))
 
     def _length(self, m: str) -> str:
@@ -123,20 +118,18 @@ class _Writer:
         if formulas.mean is not None:
             values["mean"] = self._mean(formulas.mean, k, row, values)
         for letter in sorted(update.one):
-            values[letter] = load_one(v, FLOAT, element(lines, self.at[letter], row))
+            values[letter] = v.load_one(element(lines, self.at[letter], row))
         for letter, expression in formulas.row.items():
             values[letter] = Emission(v, values).write(expression)
             lines.do(f"store float {first_lane(v, values[letter])}, ptr {element(lines, self.at[letter], row)}")
 
-        def elements(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            del carried
+        def elements(i: str, mask: str | None) -> None:
             emission = Emission(v, values | self._loaded(formulas.each.values(), (k, row), i, mask))
             results = {letter: emission.write(expression) for letter, expression in formulas.each.items()}
             for letter, result in results.items():
-                store(v, FLOAT, result, self._start(letter, k, row), i, mask)
-            return ()
+                v.store(result, self._start(letter, k, row), i, mask)
 
-        sweep(v, "0", self.width, elements)
+        each_vector(v, "0", self.width, elements)
 
     def _start(self, letter: str, k: str, row: str) -> str:
         return row_at(self.lines, self.at[letter], k if letter in self.update.by_index else row, self.width)
@@ -144,18 +137,16 @@ class _Writer:
     def _loaded(self, read: Iterable[Expression], at: tuple[str, str], i: str, mask: str | None) -> dict[str, str]:
         names = {name for expression in read for name in expression.names}
         moving = names & ({*self.update.kept, *self.update.by_index} - self.update.one)
-        return {name: load(self.v, FLOAT, self._start(name, *at), i, mask) for name in sorted(moving)}
+        return {name: self.v.load(self._start(name, *at), i, mask) for name in sorted(moving)}
 
     def _mean(self, expression: Expression, k: str, row: str, values: Mapping[str, str]) -> str:
         lines, v = self.lines, self.v
 
-        def add(i: str, mask: str | None, carried: Sequence[str]) -> list[str]:
-            term = Emission(v, {**values, **self._loaded([expression], (k, row), i, mask)}).write(expression)
-            return [v.add(carried[0], term if mask is None else v.select(mask, term, v.constant(0.0)))]
+        def term(i: str, mask: str | None) -> str:
+            return Emission(v, {**values, **self._loaded([expression], (k, row), i, mask)}).write(expression)
 
-        total = v.splat(v.sum(sweep(v, "0", self.width, add, (v.constant(0.0),))[0]))
-        lines.declare("i64 @llvm.smax.i64(i64, i64)")
-        elements = lines.let(f"call i64 @llvm.smax.i64(i64 {self.width}, i64 1)")  # of none the mean is 0
+        total = v.splat(v.sum(lane_sums(v, "0", self.width, term)))
+        elements = lines.most(self.width, "1")  # of none the mean is 0
         return v.div(total, v.splat(lines.let(f"uitofp i64 {elements} to float")))
 
 
@@ -167,21 +158,23 @@ def write_update(lines: Lines, update: Update) -> None:
     count_loop(lines, "0", writer.count, writer.look)
     if update.segmented:
         steps = ("0", writer.segments, 1)
-        carry_loop(lines, "i64", steps, ["0"], lambda m, begin: [writer.segment(m, next(iter(begin)))])
+        step_loop(lines, "i64", steps, ["0"], lambda m, begin: [writer.segment(m, next(iter(begin)))])
     else:
         count_loop(lines, "0", writer.count, lambda k: writer.each(k, k, {}))
 
 
-def rows_launch(op: OpView, formulas: RowFormulas, inputs: Sequence[Spec]) -> Launch:
-    """Return the launch of an update."""
-    specs = dict(zip(op.input_letters, cast("Sequence[TensorSpec]", inputs), strict=True))
+def prepare_update(op: OpView, specs: dict[str, TensorSpec]) -> Launch | Unsupported:
+    """Compile the update of a row."""
+    formulas = formulas_for(op, [specs[letter] for letter in op.input_letters], FORMULAS[op.type])
+    if isinstance(formulas, Unsupported):
+        return formulas
     update = update_of(op, formulas, specs)
     indices, W = specs["indices"], specs["W"]
     K, width, R = indices.size, math.prod(W.shape[1:]), W.shape[0]
     S, segmented = specs["LENGTHS"].size if update.segmented else 0, update.segmented
     address = SOURCES.compiled(f"rows: {update}", lambda lines: write_update(lines, update), finish_status)
     flops = width * sum(expression.flops for expression in formulas.each.values())
-    threads = threads_for(thread_count(), K, flops, 4.0 * width * (2 * len(update.kept) + len(update.by_index)))
+    threads = threads_of(K, flops, 4.0 * width * (2 * len(update.kept) + len(update.by_index)))
 
     def check(operands: Operands) -> None:
         check_rows(op, operands["indices"].array.reshape(-1), R, "indices")
@@ -192,14 +185,7 @@ def rows_launch(op: OpView, formulas: RowFormulas, inputs: Sequence[Spec]) -> La
     return BlockLaunch(address, words, check=check)
 
 
-def _register(made: OpSchema, formulas: Callable[[OpView], RowFormulas | None]) -> None:
-    @launcher(made, engine="native", accepts=accepts_rows_but(overwritten(made)))
-    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
-        """Compile the update of a row."""
-        del context, outputs
-        found = formulas_for(op, inputs, formulas)
-        return found if isinstance(found, Unsupported) else rows_launch(op, found, inputs)
-
-
-for _made, _formulas in row_updates():
-    _register(_made, _formulas)
+FORMULAS = {made.type: formulas for made, formulas in row_updates()}
+"""Type of an operator -> what gives its formulas."""
+for _made, _ in row_updates():
+    native(_made, accepts=accepts_rows_but(overwritten(_made)))(prepare_update)

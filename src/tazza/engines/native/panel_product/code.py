@@ -9,6 +9,8 @@ first tiles of a panel are computed, the next panel is asked for: it lies in the
 processor looks ahead less far than this. Rows come in blocks that stay in the cache of a core, each of which goes over
 all panels.
 
+With tile registers, a thread that is done takes panels, or blocks, of others that they have not begun (see `taking`).
+
 Each sum is added up in the order of k, wherever its row stands: it is the same in every batch.
 """
 
@@ -26,6 +28,7 @@ from tazza.codegen.tiles import DEPTH, PIECES, SHAPE
 from tazza.codegen.writer import FLOAT, LINE, Writer
 from tazza.data_class import dataclass
 from tazza.engines.native.panel_product.panels import Panels
+from tazza.engines.native.panel_product.taking import give_back, taken_bytes
 from tazza.engines.native.panel_product.tile_product import STEP_BYTES, SUMS_BYTES, TALL, RowSums, Sums, TileProduct
 from tazza.runtime.machine import machine
 from tazza.runtime.threads import thread_count
@@ -50,10 +53,10 @@ WEIGHT_PASSES = 1.5
 """How often one goes over its weights, which are packed first."""
 WORDS = (
     *("threads", "X", "P", "N", "K", "panels", "blocks", "tiles", "parts"),
-    *("shape", "room", "room_bytes", "sums_bytes", "chunks", "passes", "by_rows"),
+    *("shape", "room", "room_bytes", "sums_bytes", "chunks", "passes", "by_rows", "taken"),
 )
 """Names of the words that every kernel begins with; those of the second line are for tile registers."""
-ADDRESSES = ("X", "P", "shape", "room")
+ADDRESSES = ("X", "P", "shape", "room", "taken")
 
 
 @dataclass(frozen=True)
@@ -160,6 +163,7 @@ class Tiling:
                 "chunks": self.chunks,
                 "passes": self.passes,
                 "by_rows": int(self.by_rows),
+                "taken": Constant(taken_bytes(self.threads)) if self.tiled else 0,
             },
         }
 
@@ -197,6 +201,11 @@ class Code:
     tall: int
     asked: int
     turned: bool = False
+
+
+def finish(lines: Lines) -> None:
+    """Write what comes behind the work of all threads."""
+    give_back(lines, WORDS.index("threads"), WORDS.index("taken"))
 
 
 class PanelWriter(Writer):

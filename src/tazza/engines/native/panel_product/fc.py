@@ -15,7 +15,7 @@ from tazza.codegen.writer import FLOAT
 from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native.panel_product import SOURCES
-from tazza.engines.native.panel_product.code import WORDS, Code, PanelWriter, Tiling
+from tazza.engines.native.panel_product.code import WORDS, Code, PanelWriter, Tiling, finish
 from tazza.engines.native.panel_product.panels import ENGINE, Panels
 from tazza.engines.native.panel_product.tile_product import tiled
 from tazza.operator import Expression, LaidOut, OpView, Spec, Unsupported, launcher
@@ -69,7 +69,7 @@ def product_launch(tiling: Tiling, code: ProductCode, given: Mapping[str, Word] 
         "M": tiling.panels.M,
         **{f"S{i}": Slot("S", i) for i in range(code.operands)},
     }
-    address = SOURCES.compiled(code.description, code.write)
+    address = SOURCES.compiled(code.description, code.write, finish)
     room = words["room"]
     before = room.offset if isinstance(room, Scratch) else 0
     names = (*WORDS, *code.names)
@@ -136,11 +136,12 @@ class _Outputs:
                     y = Emission(v, {"y": y, **operands}).write(code.epilogue)
                 store(v, FLOAT, y, w["Y"], at, mask)
 
-    def address(self, panel: str, row: str) -> str:
-        """Return where outputs of a row go."""
+    def asked(self, panel: str, row: str) -> Sequence[tuple[str, bool]]:
+        """Return where outputs of a row go, and what an epilogue reads for them."""
         writer = self.writer
         at = writer.add(writer.mul(row, writer.w["M"]), writer.mul(panel, writer.floats))
-        return element(writer.lines, writer.w["Y"], at)
+        names = ("Y", *(f"S{i}" for i in range(self.code.operands)))
+        return [(element(writer.lines, writer.w[name], at), name == "Y") for name in names]
 
     def put_row_sums(self, first: str, total: str, goes_on: str) -> None:
         """Write, or add to, the sums of rows of X from the first one on."""

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import cast
 
 from tazza.codegen.block import BlockLaunch, Slot, Word, accepts_rows, all_float32, float_word
-from tazza.codegen.emit import Lines
+from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.loop import count_loop, lanes_below, load, store
 from tazza.codegen.rows import element
 from tazza.codegen.writer import FLOAT
 from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native.panel_product import SOURCES
-from tazza.engines.native.panel_product.code import WORDS, Code, PanelWriter, Tiling
+from tazza.engines.native.panel_product.code import WORDS, Code, PanelWriter, Tiling, finish
 from tazza.engines.native.panel_product.panels import ENGINE, Panels
 from tazza.engines.native.panel_product.tile_product import tiled
 from tazza.engines.native.recurrent.lstm_unit import cell
@@ -65,7 +65,7 @@ def unit_launch(tiling: Tiling, code: UnitCode, forget_bias: float) -> BlockLaun
         **({} if code.ragged else {"seq_lengths": 0}),
         **{"D": tiling.panels.M // GATES, "bias": float_word(forget_bias)},
     }
-    address = SOURCES.compiled(code.description, code.write)
+    address = SOURCES.compiled(code.description, code.write, finish)
     return BlockLaunch(address, tuple(words[name] for name in (*WORDS, *OPERANDS, *NUMBERS)), tiling.scratch_bytes)
 
 
@@ -106,18 +106,18 @@ class _Writer(PanelWriter):
         super().__init__(lines, code.products, names, OPERANDS)
         self.unit_code = code
         bits = lines.let(f"bitcast i64 {self.w['bias']} to double")
-        self.forget_bias = self.v.splat(lines.let(f"fptrunc double {bits} to float"))
+        self.forget_bias = lines.let(f"fptrunc double {bits} to float")
         self.step = lines.let(f"load i32, ptr {self.w['timestep']}")
 
     def write(self) -> None:
         self.each_panel(_Units(self), self.lines.let(f"zext i32 {self.step} to i64"))
 
-    def goes_on(self, n: str) -> str:
+    def goes_on(self, v: Lanes, n: str) -> str:
         """Return the mask of a sequence: whether the step lies within it."""
         lines = self.lines
         length = lines.let(f"load i32, ptr {element(lines, self.w['seq_lengths'], n, 'i32')}")
         on = lines.let(f"icmp slt i32 {self.step}, {length}")
-        return lines.let(f"select i1 {on}, {self.v.mask} {self.v.all_set}, {self.v.mask} zeroinitializer")
+        return lines.let(f"select i1 {on}, {v.mask} {v.all_set}, {v.mask} zeroinitializer")
 
 
 class _Units:
@@ -143,38 +143,38 @@ class _Units:
                 y = v.add(values[j], load(v, FLOAT, w["b"], column, mask))
                 store(v, FLOAT, v.add(y, load(v, FLOAT, w["rows"], at, mask)), w["gates"], at, mask)
 
-    def address(self, panel: str, row: str) -> str:
-        """Return where gates of a row go."""
-        writer = self.writer
-        (gate, unit), D = self.place(panel), writer.w["D"]
+    def asked(self, panel: str, row: str) -> Sequence[tuple[str, bool]]:
+        """Return where gates of a row go, and what is added to them."""
+        writer, w = self.writer, self.writer.w
+        (gate, unit), D = self.place(panel), w["D"]
         at = writer.add(writer.mul(writer.add(writer.mul(row, GATES), gate), D), unit)
-        return element(writer.lines, writer.w["gates"], at)
+        return [(element(writer.lines, w["gates"], at), True), (element(writer.lines, w["rows"], at), False)]
 
     def end(self, panel: str, first: str, height: str | int) -> None:
-        """Write C and H."""
-        writer, v, w = self.writer, self.writer.v, self.writer.w
+        """Write C and H, all vectors of a panel at once: each has to wait for itself at every step of its formula."""
+        writer, w, lines = self.writer, self.writer.w, self.writer.lines
+        wide = Lanes(lines, writer.floats)
         unit = self.place(panel)[1]
+        mask = lanes_below(wide, writer.sub(w["D"], unit))
+        bias = wide.splat(writer.forget_bias)
 
         def one(n: str) -> None:
             row = writer.mul(n, w["D"])
-            for j in range(writer.code.vectors):
-                within = writer.add(unit, j * v.count)
-                mask = lanes_below(v, writer.sub(w["D"], within))
-                gates, at = writer.add(writer.mul(row, GATES), within), writer.add(row, within)
-                four = [
-                    load(v, FLOAT, w["gates"], writer.add(gates, writer.mul(w["D"], k)), mask)
-                    for k in writer.unit_code.order
-                ]
-                found = cell(v, four, writer.forget_bias, load(v, FLOAT, w["C_prev"], at, mask))
-                for letter, value in zip("CH", found, strict=True):
-                    store(v, FLOAT, self.kept(n, at, letter, value, mask), w[letter], at, mask)
+            gates, at = writer.add(writer.mul(row, GATES), unit), writer.add(row, unit)
+            four = [
+                load(wide, FLOAT, w["gates"], writer.add(gates, writer.mul(w["D"], k)), mask)
+                for k in writer.unit_code.order
+            ]
+            found = cell(wide, four, bias, load(wide, FLOAT, w["C_prev"], at, mask))
+            for letter, value in zip("CH", found, strict=True):
+                store(wide, FLOAT, self.kept(wide, n, at, letter, value, mask), w[letter], at, mask)
 
-        count_loop(writer.lines, first, writer.add(first, height), one)
+        count_loop(lines, first, writer.add(first, height), one)
 
-    def kept(self, n: str, at: str, letter: str, value: str, mask: str) -> str:
+    def kept(self, v: Lanes, n: str, at: str, letter: str, value: str, mask: str) -> str:
         """Return a new state, or what a sequence keeps that has ended."""
-        writer, v, code = self.writer, self.writer.v, self.writer.unit_code
+        writer, code = self.writer, self.writer.unit_code
         if not code.ragged:
             return value
         before = v.constant(0.0) if code.drop else load(v, FLOAT, writer.w[f"{letter}_prev"], at, mask)
-        return v.select(writer.goes_on(n), value, before)
+        return v.select(writer.goes_on(v, n), value, before)

@@ -57,6 +57,7 @@ class StackLaunch:
     directions: int
     biases: bool
     batch_first: bool
+    capturable: bool = False
 
     @property
     def scratch_bytes(self) -> int:

@@ -16,9 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise, product
+from operator import itemgetter
 from typing import Protocol
 
-from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one, share
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one
 from tazza.codegen.rows import element
 from tazza.codegen.tiles import (
     DEPTH,
@@ -36,6 +38,7 @@ from tazza.codegen.tiles import (
 )
 from tazza.codegen.writer import FLOAT, Writer
 from tazza.data_class import dataclass
+from tazza.engines.native.panel_product.taking import Taking
 from tazza.runtime.tile_registers import tile_registers
 
 VECTORS = 2
@@ -68,8 +71,8 @@ class Sums(Protocol):
         """Take the sums of some rows, of each a vector for each of the panel."""
         ...
 
-    def address(self, panel: str, row: str) -> str:
-        """Return where the sums of a row go, which is asked for early."""
+    def asked(self, panel: str, row: str) -> Sequence[tuple[str, bool]]:
+        """Return where that lies which is asked for early: what `put` and `end` read of a row, and write (True)."""
         ...
 
     def end(self, panel: str, first: str, height: str | int) -> None:
@@ -148,13 +151,11 @@ class TileProduct:
         writer, w, lines = self.writer, self.writer.w, self.writer.lines
         groups = writer.div(w["panels"], w["parts"])
         by_rows = lines.let(f"icmp ne i64 {w['by_rows']}, 0")
-        own = [
-            lines.let(f"select i1 {by_rows}, i64 {rows}, i64 {panels}")
-            for rows, panels in zip(
-                (*share(lines, w["blocks"]), "0", groups), ("0", w["blocks"], *share(lines, groups)), strict=True
-            )
-        ]
-        first, last = own[2:]
+        by_panels = lines.let(f"xor i1 {by_rows}, true")
+        once = lines.let(f"icmp eq i64 {writer.mul(w['blocks'], w['passes'])}, 1")
+        # Sums that wait for the next pass are the thread's own.
+        panels_shared = lines.let(f"and i1 {by_panels}, {once}")
+        of_blocks, of_panels = Taking(writer, w["taken"]), Taking(writer, w["taken"])
         tall = writer.pieces(w["N"], TALL)
         self.tiles.begin(w["shape"])
 
@@ -169,17 +170,12 @@ class TileProduct:
             part = _Part(rows[0], rows[1], chunks[0], chunks[1], steps[0], steps[1], ends)
             (self._split_turned(part, row_sums) if self.turned else self._split(part))
             back = lines.let(f"trunc i64 {writer.add(writer.add(block, number), turn)} to i1")
-            end = writer.sub(last, 1)
+            of_panels.each(groups, (by_rows, panels_shared), back, lambda i, n: self._group(i, n, part, target))
 
-            def group(i: str) -> None:
-                turned = lines.let(f"select i1 {back}, i64 {writer.sub(writer.add(first, end), i)}, i64 {i}")
-                self._group(turned, writer.sub(turned, first), part, target)
+        def each_pass(block: str, _: str) -> None:
+            count_loop(lines, "0", w["passes"], partial(one_pass, block=block))
 
-            count_loop(lines, first, last, group)
-
-        count_loop(
-            lines, own[0], own[1], lambda block: count_loop(lines, "0", w["passes"], partial(one_pass, block=block))
-        )
+        of_blocks.each(w["blocks"], (by_panels, by_rows), "false", each_pass)
         self.tiles.end()
 
     # -- rows ----------------------------------------------------------------------------------------------------------
@@ -283,11 +279,11 @@ class TileProduct:
             a = self._at(tile.pieces, writer.mul(number, STEP_BYTES))
             for i in range(ASKED):
                 row = writer.add(tile.first, writer.add(writer.mul(number, ASKED), i))
-                there = target.address(panel, writer.least(row, writer.sub(tile.behind, 1)))
-                there = lines.let(f"select i1 {asks}, ptr {there}, ptr {a}")
-                for j in range(VECTORS):
-                    lines.prefetch(there, j * ROW_BYTES, write=True)
-            self._multiply(sums, (a, self._at(a, self.row_bytes)), self._at(P, writer.mul(s, PANEL_STEP_BYTES)))
+                for there, write in target.asked(panel, writer.least(row, writer.sub(tile.behind, 1))):
+                    wanted = lines.let(f"select i1 {asks}, ptr {there}, ptr {a}")
+                    for j in range(VECTORS):
+                        lines.prefetch(wanted, j * ROW_BYTES, write=write)
+            self._multiply(tile.heights, (a, self._at(a, self.row_bytes)), self._at(P, writer.mul(s, PANEL_STEP_BYTES)))
 
         def chunk(number: str) -> None:
             for _, _, register in sums:
@@ -313,19 +309,29 @@ class TileProduct:
 
         count_loop(self.writer.lines, "0", str(tile.heights * ROWS * VECTORS), vector)
 
-    def _multiply(self, sums: Sequence[tuple[int, int, int]], rows: Sequence[str], panel: str) -> None:
-        """Write the products of 32 k."""
-        tiles, seen = self.tiles, (-1, -1)
-        for one, other in PRODUCTS:
-            if one != seen[0]:
-                for r in sorted({r for r, _, _ in sums}):
-                    tiles.load(A + r, self._at(rows[r], one * TILE_BYTES))
-            if other != seen[1]:
-                for j in range(VECTORS):
-                    tiles.load(B + j, self._at(panel, (VECTORS * other + j) * TILE_BYTES))
-            seen = one, other
-            for r, j, register in sums:
-                tiles.multiply(register, A + r, B + j)
+    def _multiply(self, heights: int, rows: Sequence[str], panel: str) -> None:
+        """Write the products of 32 k: of each two pieces in turn, of which one is another than before.
+
+        A register is loaded anew as soon as nothing needs it any more, while others are multiplied still.
+        """
+        tiles = self.tiles
+
+        def load_rows(r: int, pair: tuple[int, int]) -> None:
+            tiles.load(A + r, self._at(rows[r], pair[0] * TILE_BYTES))
+
+        def load_panel(j: int, pair: tuple[int, int]) -> None:
+            tiles.load(B + j, self._at(panel, (VECTORS * pair[1] + j) * TILE_BYTES))
+
+        for r in range(heights):
+            load_rows(r, PRODUCTS[0])
+        for j in range(VECTORS):
+            load_panel(j, PRODUCTS[0])
+        for pair, following in pairwise((*PRODUCTS, PRODUCTS[-1])):
+            by_rows = following[0] != pair[0]
+            for r, j in sorted(product(range(heights), range(VECTORS)), key=None if by_rows else itemgetter(1)):
+                tiles.multiply(VECTORS * r + j, A + r, B + j)
+                if following is not pair and (j + 1 == VECTORS if by_rows else r + 1 == heights):
+                    load_rows(r, following) if by_rows else load_panel(j, following)
 
     def _put(self, P: str, tile: _Tile, put: Callable[[Sequence[str], Sequence[Sequence[str]]], None]) -> None:
         """Give the sums of a tile away, row by row."""

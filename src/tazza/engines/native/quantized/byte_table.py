@@ -8,12 +8,11 @@ import numpy as np
 
 from tazza.codegen.block import BlockLaunch, Constant, Slot
 from tazza.codegen.emit import Lines
-from tazza.codegen.kernel import threads_for
+from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop, share
 from tazza.codegen.rows import element
 from tazza.engines.native import SOURCES
 from tazza.operator import Array, Launch
-from tazza.runtime.threads import thread_count
 
 UNIT = 64
 """Borders between threads lie at multiples of this many bytes."""
@@ -28,7 +27,7 @@ def table_launch(define: Callable[[Array, Array], None], size: int) -> Launch:
     octets = np.arange(256, dtype=np.uint8)
     table = np.empty_like(octets)
     define(octets, table)
-    words = (threads_for(thread_count(), size, LOOKUP_FLOPS, 2), size, Slot("X"), Slot("Y"))
+    words = (threads_of(size, LOOKUP_FLOPS, 2), size, Slot("X"), Slot("Y"))
     return BlockLaunch(SOURCES.compiled("table of bytes", _look_up), (*words, Constant(table.tobytes())))
 
 

@@ -9,24 +9,23 @@ Words of the block: threads, elements, X, Y, then float64: scale, inverse, least
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import cast
 
 import numpy as np
 
-from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, float_word
+from tazza.codegen.block import BlockLaunch, Slot, float_word
 from tazza.codegen.emit import Lines
-from tazza.codegen.kernel import lane_count, threads_for
-from tazza.codegen.loop import share, sweep
+from tazza.codegen.kernel import lane_count, threads_of
+from tazza.codegen.loop import each_vector, share
 from tazza.codegen.typed import Vector
 from tazza.codegen.vector import ROUND_32
-from tazza.device import Context
-from tazza.engines.native import SOURCES
-from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.engines.native import SOURCES, native
+from tazza.operator import Launch, Unsupported
+from tazza.operator.kernel import Offered
 from tazza.ops.quantized.int8_quantize import INT8_DEQUANTIZE, INT8_QUANTIZE
 from tazza.runtime.machine import machine
-from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, PerTensor, TensorSpec
 from tazza.tensor.offer import Offer
 
@@ -41,21 +40,17 @@ UNIT = 64
 FLOPS = 4
 
 
-@launcher(INT8_QUANTIZE, engine="native", accepts=accepts_rows, batch_invariant=True)
-def prepare_int8_quantize(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Offer[Callable[[], Launch]] | Unsupported:
+@native(INT8_QUANTIZE, batch_invariant=True)
+def prepare_int8_quantize(X: TensorSpec, Y: TensorSpec) -> Offered:
     """Compile Y = round(X / s) + z."""
-    del op, context
-    x, y = cast("TensorSpec", inputs[0]), cast("TensorSpec", outputs[0])
-    meaning = cast("PerTensor", y.quantization)
-    if x.dtype is not DataType.FLOAT or y.dtype is not DataType.UINT8:
-        return Unsupported(f"it makes bytes of float32, not {y.dtype.label} of {x.dtype.label}")
+    meaning = cast("PerTensor", Y.quantization)
+    if X.dtype is not DataType.FLOAT or Y.dtype is not DataType.UINT8:
+        return Unsupported(f"it makes bytes of float32, not {Y.dtype.label} of {X.dtype.label}")
     if abs(meaning.zero_point) > MOST:
         return Unsupported(f"the zero point is {meaning.zero_point}: numbers of float32 are rounded nearer to 0")
     if np.float32(meaning.scale) < LEAST:
         return Unsupported(f"the scale is {meaning.scale}: steps are denormal, which count as 0 in compiled code")
-    return _offer(x, y, lambda: _quantizing(x.size, meaning))
+    return _offer(X, Y, lambda: _quantizing(X.size, meaning))
 
 
 def _quantizing(size: int, meaning: PerTensor) -> BlockLaunch:
@@ -66,7 +61,7 @@ def _quantizing(size: int, meaning: PerTensor) -> BlockLaunch:
     least, greatest = -meaning.zero_point - 0.25, 255.25 - meaning.zero_point
     middle = 0.5 - ERROR * max(abs(least), abs(greatest))
     numbers = (float(scale), float(inverse), least, greatest, middle)
-    threads = threads_for(thread_count(), size, FLOPS, 5)
+    threads = threads_of(size, FLOPS, 5)
     address = SOURCES.compiled(f"quantize{' by product' if by_product else ''}", partial(_write, by_product=by_product))
     words = (threads, size, Slot("X"), Slot("Y"), meaning.zero_point, *map(float_word, numbers))
     return BlockLaunch(address, words)
@@ -85,7 +80,7 @@ def _write(lines: Lines, *, by_product: bool) -> None:
         steps = v.select(v.compare("olt", steps, least), least, steps)
         return v.select(v.compare("ogt", steps, greatest), greatest, steps)
 
-    def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+    def some(i: str, mask: str | None) -> None:
         x = given.load(source, i, mask)
 
         def divided() -> str:
@@ -101,9 +96,8 @@ def _write(lines: Lines, *, by_product: bool) -> None:
             rounded = divided()
         found = v.int_op("add", v.bits_of(rounded), point)
         octets.store(whole.converted(found, DataType.UINT8), target, i, mask)
-        return carried
 
-    sweep(given, *share(lines, lines.load_word("%block", SIZE), UNIT), some)
+    each_vector(given, *share(lines, lines.load_word("%block", SIZE), UNIT), some)
 
 
 def _number(vector: Vector, word: int) -> str:
@@ -113,31 +107,20 @@ def _number(vector: Vector, word: int) -> str:
     return vector.lanes.splat(lines.let(f"fptrunc double {wide} to float"))
 
 
-@launcher(INT8_DEQUANTIZE, engine="native", accepts=accepts_rows, batch_invariant=True)
-def prepare_int8_dequantize(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Offer[Callable[[], Launch]] | Unsupported:
+@native(INT8_DEQUANTIZE, batch_invariant=True)
+def prepare_int8_dequantize(X: TensorSpec, Y: TensorSpec) -> Offered:
     """Compile Y = s (X - z)."""
-    del op, context
-    x, y = cast("TensorSpec", inputs[0]), cast("TensorSpec", outputs[0])
-    meaning = x.quantization
+    meaning = X.quantization
     if not isinstance(meaning, PerTensor):
         return Unsupported("X has several scales")
 
     def make() -> Launch:
-        threads = threads_for(thread_count(), x.size, FLOPS, 4 + x.dtype.itemsize)
-        address = SOURCES.compiled(f"dequantize {x.dtype.label}", partial(_write_back, dtype=x.dtype))
-        words = (
-            threads,
-            x.size,
-            Slot("X"),
-            Slot("Y"),
-            meaning.zero_point,
-            float_word(float(np.float32(meaning.scale))),
-        )
-        return BlockLaunch(address, words)
+        threads = threads_of(X.size, FLOPS, 4 + X.dtype.itemsize)
+        address = SOURCES.compiled(f"dequantize {X.dtype.label}", partial(_write_back, dtype=X.dtype))
+        numbers = meaning.zero_point, float_word(float(np.float32(meaning.scale)))
+        return BlockLaunch(address, (threads, X.size, Slot("X"), Slot("Y"), *numbers))
 
-    return _offer(x, y, make)
+    return _offer(X, Y, make)
 
 
 def _write_back(lines: Lines, *, dtype: DataType) -> None:
@@ -147,15 +130,14 @@ def _write_back(lines: Lines, *, dtype: DataType) -> None:
     source, target = lines.load_pointer("%block", X), lines.load_pointer("%block", Y)
     point, scale = whole.full(lines.load_word("%block", POINT)), _number(given, NUMBERS)
 
-    def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+    def some(i: str, mask: str | None) -> None:
         q = octets.converted(octets.load(source, i, mask), DataType.INT32)
         steps = whole.converted(lines.let(f"sub {whole.type} {q}, {point}"), DataType.FLOAT)
         given.store(given.lanes.mul(steps, scale), target, i, mask)
-        return carried
 
-    sweep(given, *share(lines, lines.load_word("%block", SIZE), UNIT), some)
+    each_vector(given, *share(lines, lines.load_word("%block", SIZE), UNIT), some)
 
 
-def _offer(x: TensorSpec, y: TensorSpec, make: Callable[[], Launch]) -> Offer[Callable[[], Launch]]:
+def _offer(x: TensorSpec, y: TensorSpec, make: Callable[[], Launch]) -> Offered:
     """Return the offer of a pass over both."""
     return Offer(make, estimate_ns=math.fsum(one.nbytes for one in (x, y)) / machine().memory_bytes_per_ns)

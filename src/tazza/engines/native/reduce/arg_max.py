@@ -10,20 +10,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Scratch, Slot, accepts_rows
+from tazza.codegen.block import BlockLaunch, Scratch, Slot
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import lane_count, threads_for
-from tazza.codegen.loop import count_loop, lanes_below, share, sweep
+from tazza.codegen.loop import Values, count_loop, lanes_below, share, step_loop, sweep, while_loop
 from tazza.codegen.rows import element, when
 from tazza.codegen.typed import MEMORY, Vector
 from tazza.codegen.writer import Writer
 from tazza.data_class import dataclass
-from tazza.device import Context
-from tazza.engines.native import SOURCES
-from tazza.engines.native.sparse_product import carry_loop, tiles
-from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.engines.native import SOURCES, native
+from tazza.engines.native.sparse_product import tiles
+from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.reduce.arg_max import arg_axis, arg_extremes
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, TensorSpec
@@ -58,14 +56,9 @@ class Search:
         )
 
 
-@launcher(arg_extremes["ArgMax"], engine="native", accepts=accepts_rows)
-@launcher(arg_extremes["ArgMin"], engine="native", accepts=accepts_rows)
-def prepare_arg_extreme(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@native(arg_extremes["ArgMax"], arg_extremes["ArgMin"])
+def prepare_arg_extreme(op: OpView, X: TensorSpec) -> Launch | Unsupported:
     """Compile the search."""
-    del context, outputs
-    X = cast("TensorSpec", inputs[0])
     axis = arg_axis(op, len(X.shape))
     B, n, K = math.prod(X.shape[:axis]), X.shape[axis], math.prod(X.shape[axis + 1 :])
     if n >= MOST_NARROW:
@@ -154,21 +147,18 @@ def _places(w: Writer) -> str:
 
 def _first_equal(v: Vector, x: str, begin: str, end: str, wanted: str) -> str:
     """Return the first place from `begin` on whose element is `wanted`; there is one."""
-    lines, bits = v.lines, f"i{v.count}"
-    test, following, done, before = lines.fresh("look"), lines.fresh("onward"), lines.fresh("found"), lines.block
-    i, after = f"%{lines.fresh('i')}", f"%{lines.fresh('next')}"
-    lines.do(f"br label %{test}")
-    lines.label(test)
-    lines.do(f"{i} = phi i64 [ {begin}, %{before} ], [ {after}, %{following} ]")
-    mask = lanes_below(v, lines.let(f"sub i64 {end}, {i}"))
-    compare = "fcmp oeq" if v.dtype.is_float else "icmp eq"
-    same = lines.let(f"and <{v.count} x i1> {mask}, {lines.let(f'{compare} {v.type} {v.load(x, i, mask)}, {wanted}')}")
-    hits = lines.let(f"bitcast <{v.count} x i1> {same} to {bits}")
-    lines.do(f"br i1 {lines.let(f'icmp ne {bits} {hits}, 0')}, label %{done}, label %{following}")
-    lines.label(following)
-    lines.do(f"{after} = add i64 {i}, {v.count}")
-    lines.do(f"br label %{test}")
-    lines.label(done)
+    lines, bits, compare = v.lines, f"i{v.count}", "fcmp oeq" if v.dtype.is_float else "icmp eq"
+    hits = ""
+
+    def more(values: Values) -> str:
+        nonlocal hits
+        mask = lanes_below(v, lines.let(f"sub i64 {end}, {values[0]}"))
+        same = lines.let(f"{compare} {v.type} {v.load(x, values[0], mask)}, {wanted}")
+        found = lines.let(f"and <{v.count} x i1> {mask}, {same}")
+        hits = lines.let(f"bitcast <{v.count} x i1> {found} to {bits}")
+        return lines.let(f"icmp eq {bits} {hits}, 0")
+
+    (i,) = while_loop(lines, [("i64", begin)], more, lambda values: [lines.let(f"add i64 {values[0]}, {v.count}")])
     lines.declare(f"{bits} @llvm.cttz.{bits}({bits}, i1)")
     lane = lines.let(f"call {bits} @llvm.cttz.{bits}({bits} {hits}, i1 true)")
     return lines.let(f"add i64 {i}, {lines.let(f'zext {bits} {lane} to i64')}")
@@ -187,7 +177,7 @@ def _finish_rows(lines: Lines, *, search: Search) -> None:
             above = lines.let(f"extractelement <1 x i1> {search.better(v, here, there)}, i32 0")
             return [lines.let(f"select i1 {above}, i64 {c}, i64 {carried[0]}")]
 
-        _, (found,) = carry_loop(lines, "i64", ("1", chunks, 1), ["0"], lambda c, carried: best(c, list(carried)))
+        _, (found,) = step_loop(lines, "i64", ("1", chunks, 1), ["0"], best)
         place = lines.let(f"load i64, ptr {element(lines, _places(w), w.add(start, found), 'i64')}")
         lines.do(f"store i64 {place}, ptr {element(lines, w.w['Y'], r, 'i64')}")
 
@@ -234,7 +224,7 @@ def _write_columns(lines: Lines, *, search: Search) -> None:
                 return found
 
             starts = [one for place in places for one in (v.load(x, place, mask), "zeroinitializer")]
-            _, ends = carry_loop(lines, v.type, ("1", along, 1), starts, lambda r, carried: row(r, list(carried)))
+            _, ends = step_loop(lines, v.type, ("1", along, 1), starts, row)
             for place, number in zip(places, ends[1::2], strict=True):
                 bits = lines.let(f"bitcast {v.type} {number} to {whole}")
                 wide = bits if whole == long.type else lines.let(f"zext {whole} {bits} to {long.type}")

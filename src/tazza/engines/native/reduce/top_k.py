@@ -7,21 +7,18 @@ does. Rows that rise from end to end cost k moves an element, so that many of th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
+from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
-from tazza.codegen.kernel import threads_for
-from tazza.codegen.loop import count_loop, lanes_of, load, store, sweep
-from tazza.codegen.rows import FIRST, FLOAT, D, each_row, element, finish_status, report, when
+from tazza.codegen.kernel import threads_of
+from tazza.codegen.loop import count_loop, each_vector, lanes_of
+from tazza.codegen.rows import FIRST, D, each_row, element, finish_status, report, when
 from tazza.data_class import dataclass
-from tazza.device import Context
-from tazza.engines.native import SOURCES
-from tazza.operator import Launch, Operands, OpView, Spec, Unsupported, launcher
+from tazza.engines.native import SOURCES, native
+from tazza.operator import Launch, Operands, OpView, Unsupported
 from tazza.ops.reduce.top_k import TOP_K, TOP_K_GRADIENT, check_places, top_axis
-from tazza.runtime.threads import thread_count
 from tazza.tensor import TensorSpec
 
 MOST = 256
@@ -142,10 +139,10 @@ def _candidates(
     bits = f"i{v.count}"
     lines.declare(f"{bits} @llvm.cttz.{bits}({bits}, i1)")
 
-    def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+    def some(i: str, mask: str | None) -> None:
         _, room = room_for()
         worst = v.splat(lines.let(f"select i1 {room}, float {MINUS_INFINITY}, float {row.read(row.v, last, 'float')}"))
-        fits = v.compare("ogt", load(v, FLOAT, row.x, i, mask), worst)
+        fits = v.compare("ogt", v.load(row.x, i, mask), worst)
         everything = lines.let(f"select i1 {room}, {v.mask} {v.all_set}, {v.mask} {fits}")
         chosen = everything if mask is None else lines.let(f"and {v.mask} {everything}, {mask}")
         found = lines.let(f"bitcast {v.mask} {chosen} to {bits}")
@@ -162,9 +159,8 @@ def _candidates(
         lines.do(f"br label %{test}")
         lines.lines.insert(entry, f"  {left} = phi {bits} [ {found}, %{before} ], [ {fewer}, %{lines.block} ]")
         lines.label(done)
-        return carried
 
-    sweep(v, "0", n, some)
+    each_vector(v, "0", n, some)
 
 
 def _insert(row: _Row, place: str, x: str, j: str) -> None:
@@ -196,22 +192,19 @@ def _flat(row: _Row, i: str, first: str) -> None:
     lines.do(f"store i64 {lines.let(f'select i1 {there}, i64 {number}, i64 -1')}, ptr {row.at(row.f, i, 'i64')}")
 
 
-@launcher(TOP_K, engine="native", accepts=accepts_rows)
-def prepare_top_k(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@native(TOP_K)
+def prepare_top_k(op: OpView, X: TensorSpec, V: TensorSpec) -> Launch | Unsupported:
     """Compile TopK."""
-    del context
-    shape = cast("TensorSpec", inputs[0]).shape
+    shape = X.shape
     axis = top_axis(op, len(shape))
-    n, k = shape[axis], cast("TensorSpec", outputs[0]).shape[axis]
+    n, k = shape[axis], V.shape[axis]
     if k > MOST:
         return Unsupported(f"k is {k}, up to {MOST} are kept in order")
     inner, flat = math.prod(shape[axis + 1 :]), op.has_output("F")
     rows = math.prod(shape[:axis]) * inner
     write = partial(write_top_k, flat=flat, dense=inner == 1)
     address = SOURCES.compiled(f"top k{', flat' if flat else ''}{', dense' if inner == 1 else ''}", write)
-    threads = min(threads_for(thread_count(), rows * n, 10, 4), max(rows, 1))
+    threads = min(threads_of(rows * n, 10, 4), max(rows, 1))
     slots = (Slot("X"), Slot("V"), Slot("P"), *((Slot("F"),) if flat else ()))
     return BlockLaunch(address, (threads, rows, n, 0, k, inner, *slots))
 
@@ -234,10 +227,6 @@ def write_top_k_gradient(lines: Lines) -> None:
         start = lines.let(f"mul i64 {a}, {taken}")
         dv, place = element(lines, dV, start), element(lines, places, start, "i64")
 
-        def zero(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            store(v, FLOAT, v.constant(0.0), dx, i, mask)
-            return carried
-
         def row(b: str) -> None:
             lines.do(f"store i1 true, ptr {going}")
 
@@ -259,20 +248,18 @@ def write_top_k_gradient(lines: Lines) -> None:
 
             count_loop(lines, "0", k, one)
 
-        sweep(v, "0", size, zero)
+        each_vector(v, "0", size, lambda i, mask: v.store(v.constant(0.0), dx, i, mask))
         count_loop(lines, "0", inner, row)
 
     each_row(lines, outer)
 
 
-@launcher(TOP_K_GRADIENT, engine="native", accepts=accepts_rows)
-def prepare_top_k_gradient(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+@native(TOP_K_GRADIENT)
+def prepare_top_k_gradient(op: OpView, dV: TensorSpec, dX: TensorSpec) -> Launch:
     """Compile the zeros, and the sums."""
-    del context
-    dV, dX = cast("TensorSpec", inputs[0]), cast("TensorSpec", outputs[0])
     axis = top_axis(op, len(dX.shape))
     before, n, inner = math.prod(dX.shape[:axis]), dX.shape[axis], math.prod(dX.shape[axis + 1 :])
-    threads = max(1, min(before, threads_for(thread_count(), dX.size, 1, 4)))
+    threads = threads_of(dX.size, 1, 4, before)
 
     def check(operands: Operands) -> None:
         check_places(op, operands["P"].array, n, axis)

@@ -9,24 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Constant, Slot, Word, accepts_rows, all_float32
+from tazza.codegen.block import BlockLaunch, Constant, Slot, Word
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.fold import fold_lanes
-from tazza.codegen.kernel import lane_count, threads_for
-from tazza.codegen.loop import count_loop, lanes_below, lanes_of, load, load_one, share, store, sweep
+from tazza.codegen.kernel import lane_count, threads_of
+from tazza.codegen.loop import count_loop, lanes_below, lanes_of, share, sweep
 from tazza.codegen.rows import element
-from tazza.codegen.vector import Emission
+from tazza.codegen.vector import finished
 from tazza.data_class import dataclass
-from tazza.device import Context
+from tazza.engines.native import native
 from tazza.engines.native.row_product import SOURCES
-from tazza.operator import Expression, LaidOut, OpView, Spec, Unsupported, launcher
+from tazza.operator import Expression, LaidOut, OpView, Unsupported
 from tazza.operator.kernel import Offered
 from tazza.ops.nn.fc import FC
 from tazza.ops.nn.fused import FUSED_FC, epilogue_of
 from tazza.runtime.machine import machine
-from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, DataType, TensorSpec
 from tazza.tensor.offer import Offer
 
@@ -61,32 +59,26 @@ class Code:
             m = lines.let(f"mul i64 {i}, {v.count}")
             mask = lanes_below(v, lines.let(f"sub i64 {M}, {m}"))
             rows = _rows(lines, W, m, M, K, v.count)
-            bias = load_one(v, FLOAT, b) if self.single else load(v, FLOAT, b, m, mask)
+            bias = v.load_one(b) if self.single else v.load(b, m, mask)
 
             def one(n: str) -> None:
                 x = element(lines, X, lines.let(f"mul i64 {n}, {K}"))
                 value = v.add(_dot(v, x, rows, K), bias)
                 at = lines.let(f"add i64 {lines.let(f'mul i64 {n}, {M}')}, {m}")
-                others = [load(v, FLOAT, pointer, at, mask) for pointer in S]
-                store(v, FLOAT, self._finish(v, value, others), Y, at, mask)
+                others = [v.load(pointer, at, mask) for pointer in S]
+                v.store(finished(v, self.epilogue, value, others), Y, at, mask)
 
             count_loop(lines, "0", N, one)
 
         count_loop(lines, first, last, group)
 
-    def _finish(self, v: Lanes, value: str, others: Sequence[str]) -> str:
-        if self.epilogue is None:
-            return value
-        return Emission(v, {"y": value, **{f"s{i}": one for i, one in enumerate(others)}}).write(self.epilogue)
-
 
 def _rows(lines: Lines, W: str, m: str, M: str, K: str, count: int) -> list[str]:
     """Return the addresses of rows m, m + 1 ... of W; behind the last one it is repeated, for nobody to see."""
-    lines.declare("i64 @llvm.smin.i64(i64, i64)")
     end = lines.let(f"sub i64 {M}, 1")
     found: list[str] = []
     for i in range(count):
-        row = lines.let(f"call i64 @llvm.smin.i64(i64 {lines.let(f'add i64 {m}, {i}')}, i64 {end})")
+        row = lines.least(lines.let(f"add i64 {m}, {i}"), end)
         found.append(element(lines, W, lines.let(f"mul i64 {row}, {K}")))
     return found
 
@@ -95,18 +87,15 @@ def _dot(v: Lanes, x: str, rows: Sequence[str], K: str) -> str:
     """Return a vector with the product of x and one row in each lane."""
 
     def step(k: str, mask: str | None, sums: Sequence[str]) -> Sequence[str]:
-        values = load(v, FLOAT, x, k, mask)
-        return [v.fma(load(v, FLOAT, row, k, mask), values, one) for row, one in zip(rows, sums, strict=True)]
+        values = v.load(x, k, mask)
+        return [v.fma(v.load(row, k, mask), values, one) for row, one in zip(rows, sums, strict=True)]
 
     return fold_lanes(v, sweep(v, "0", K, step, [v.constant(0.0)] * len(rows)))
 
 
-def prepare_fc(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Offered:
+@native(FC, FUSED_FC, engine=ENGINE, batch_invariant=True, float32=True)
+def prepare_fc(X: TensorSpec, W: TensorSpec, b: TensorSpec, Y: TensorSpec, op: OpView) -> Offered:
     """Compile Y = epilogue(X W^T + b, S ...)."""
-    del context
-    if not all_float32(*inputs, *outputs):
-        return Unsupported("it computes in float32")
-    X, W, b, Y = (cast("TensorSpec", spec) for spec in (*inputs[:3], outputs[0]))
     M = b.size
     if X.size == 0 or Y.size == 0:
         return Unsupported("there is nothing to compute")
@@ -127,7 +116,7 @@ def single_ns(W: TensorSpec, N: int, threads: int) -> float:
 
 
 def _single_threads(W: TensorSpec, N: int) -> int:
-    return threads_for(min(thread_count(), -(-N // lane_count())), N * W.size, 2, 0)
+    return threads_of(N * W.size, 2, 0, -(-N // lane_count()))
 
 
 def _single_launch(op: OpView, W: TensorSpec, N: int) -> LaidOut:
@@ -137,7 +126,7 @@ def _single_launch(op: OpView, W: TensorSpec, N: int) -> LaidOut:
 
 def rows_launch(op: OpView, W: TensorSpec, N: int, M: int) -> LaidOut:
     """Return the launch for N rows and M outputs, with the epilogue of a fused operator."""
-    threads = threads_for(min(thread_count(), -(-M // lane_count())), W.size, 2, W.dtype.itemsize)
+    threads = threads_of(W.size, 2, W.dtype.itemsize, -(-M // lane_count()))
     return _launch(op, (Slot("X"), Slot("W")), (N, M, W.size // M), threads)
 
 
@@ -151,7 +140,3 @@ def _launch(op: OpView, sides: tuple[Slot, Slot], extents: tuple[int, int, int],
     address = SOURCES.compiled(code.description, code.write)
     launch = BlockLaunch(address, (*words, *(Slot("S", i) for i in range(code.operands))))
     return LaidOut(launch, dict.fromkeys((*op.input_letters, *op.output_letters), ROW_MAJOR))
-
-
-for _schema in (FC, FUSED_FC):
-    launcher(_schema, engine=ENGINE, accepts=accepts_rows, batch_invariant=True)(prepare_fc)

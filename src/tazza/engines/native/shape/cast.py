@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast as as_type
-
-from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
+from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
-from tazza.codegen.kernel import lane_count, threads_for
-from tazza.codegen.loop import share, sweep
+from tazza.codegen.kernel import lane_count, threads_of
+from tazza.codegen.loop import each_vector, share
 from tazza.codegen.typed import Vector
-from tazza.device import Context
-from tazza.engines.native import SOURCES
-from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.engines.native import SOURCES, native
+from tazza.operator import Launch
 from tazza.ops.shape.cast import CAST
-from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, TensorSpec
 
 UNIT = 64
@@ -31,16 +26,14 @@ def write_cast(lines: Lines, source: DataType, target: DataType) -> None:
     X, Y = (lines.load_pointer("%block", word) for word in (2, 3))
     begin, end = share(lines, lines.load_word("%block", 1), UNIT)
 
-    def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-        del carried
+    def some(i: str, mask: str | None) -> None:
         value = x.load(X, i, mask)
         if looks:
             value = lines.let(f"shl {x.type} {value}, {x.constant(1)}")  # without the sign of a zero
         rounds = x.dtype.is_float and not target.is_float
         y.store(_whole(x, value, target) if rounds else x.converted(value, target), Y, i, mask)
-        return ()
 
-    sweep(x, begin, end, some)
+    each_vector(x, begin, end, some)
 
 
 def _whole(x: Vector, value: str, target: DataType) -> str:
@@ -53,14 +46,10 @@ def _whole(x: Vector, value: str, target: DataType) -> str:
     return wide.converted(wide.select(fits, near, wide.constant(-behind)), target)
 
 
-@launcher(CAST, engine="native", accepts=accepts_rows)
-def prepare_cast(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
+@native(CAST)
+def prepare_cast(X: TensorSpec, Y: TensorSpec) -> Launch:
     """Compile the conversion."""
-    del op, context
-    X, Y = as_type("tuple[TensorSpec, TensorSpec]", (inputs[0], outputs[0]))
-    if Y.dtype is DataType.STRING:
-        return Unsupported("text is not compiled")
-    threads = threads_for(thread_count(), X.size, 4, X.dtype.itemsize + Y.dtype.itemsize)
+    threads = threads_of(X.size, 4, X.dtype.itemsize + Y.dtype.itemsize)
     address = SOURCES.compiled(
         f"cast {X.dtype.label} {Y.dtype.label}", lambda lines: write_cast(lines, X.dtype, Y.dtype)
     )

@@ -2,46 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
-
 from tazza.codegen.block import BlockLaunch, Constant, Slot, accepts_dense
 from tazza.codegen.emit import Lines
 from tazza.codegen.formula_plan import dense
-from tazza.codegen.kernel import threads_for
+from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import share
-from tazza.device import Context
-from tazza.engines.native import SOURCES
-from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
+from tazza.engines.native import SOURCES, native
+from tazza.operator import LaidOut
 from tazza.ops.shape.copy import COPY, COPY_ON_DEVICE_LIKE, STOP_GRADIENT
-from tazza.runtime.threads import thread_count
-from tazza.tensor import ROW_MAJOR, DataType, Opaque, TensorSpec
+from tazza.tensor import ROW_MAJOR, Opaque, TensorSpec
 
 UNIT = 64
 """Borders between threads lie at multiples of this many bytes."""
 
 
-@launcher(COPY, engine="native", accepts=accepts_dense)
-@launcher(COPY_ON_DEVICE_LIKE, engine="native", accepts=accepts_dense)
-@launcher(STOP_GRADIENT, engine="native", accepts=accepts_dense)
-def prepare_copy(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> LaidOut | Unsupported:
+@native(COPY, COPY_ON_DEVICE_LIKE, STOP_GRADIENT, accepts=accepts_dense)
+def prepare_copy(X: TensorSpec) -> LaidOut:
     """Copy in the layout of X, if that has no gaps."""
-    del op, context, outputs
-    X = cast("TensorSpec", inputs[0])
     layout = X.layout if dense(X) else ROW_MAJOR
-    launch = copy_launch(X)
-    return launch if isinstance(launch, Unsupported) else LaidOut(launch, {"X": layout, "Y": layout})
+    return LaidOut(copy_launch(X), {"X": layout, "Y": layout})
 
 
-def copy_launch(X: TensorSpec, *, also: tuple[Slot, bytes] = (Slot("Y"), b"")) -> Launch | Unsupported:
+def copy_launch(X: TensorSpec, *, also: tuple[Slot, bytes] = (Slot("Y"), b"")) -> BlockLaunch:
     """Return the launch that copies the bytes of X to Y, and a few bytes of our own to another output."""
-    if X.dtype is DataType.STRING:
-        return Unsupported("text is not compiled")
     nbytes = X.layout.nbytes if isinstance(X.layout, Opaque) else X.nbytes
     slot, constant = also
-    threads = threads_for(thread_count(), nbytes, 0, 2)
+    threads = threads_of(nbytes, 0, 2)
     words = (threads, nbytes, len(constant), Slot("X"), Slot("Y"), Constant(constant), slot)
     return BlockLaunch(SOURCES.compiled("copy", _copy, _finish), words)
 

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
-
 from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
 from tazza.codegen.emit import Lines
-from tazza.codegen.kernel import threads_for
-from tazza.codegen.rows import FIRST, D, each_row, element, finish_status, index_at, row_at, stop_if
-from tazza.device import Context
-from tazza.engines.native import SOURCES
+from tazza.codegen.kernel import threads_of
+from tazza.codegen.rows import FIRST, D, each_row, element, finish_status, index_at, row_at, rows_check, stop_if
+from tazza.engines.native import SOURCES, native
 from tazza.engines.native.move import fills
-from tazza.operator import Launch, Operands, OpView, Spec, launcher
+from tazza.operator import Launch, OpView
 from tazza.ops.shape.one_hot import ONE_HOT
-from tazza.ops.sparse.segment import check_rows
-from tazza.runtime.threads import thread_count
 from tazza.tensor import TensorSpec
 
 
@@ -34,15 +28,11 @@ def write_one_hot(lines: Lines) -> None:
     each_row(lines, row)
 
 
-@launcher(ONE_HOT, engine="native", accepts=lambda letter, spec: letter == "size" or accepts_rows(letter, spec))
-def prepare_one_hot(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+@native(ONE_HOT, accepts=lambda letter, spec: letter == "size" or accepts_rows(letter, spec))
+def prepare_one_hot(op: OpView, Y: TensorSpec) -> Launch:
     """Compile the rows."""
-    del context, inputs
-    N, D = cast("TensorSpec", outputs[0]).shape
+    N, D = Y.shape
 
-    def check(operands: Operands) -> None:
-        check_rows(op, operands["X"].array, D, "X")
-
-    threads = threads_for(thread_count(), N, 0, 4 * D + 8)
+    threads = threads_of(N, 0, 4 * D + 8)
     address = SOURCES.compiled("one hot", write_one_hot, finish_status)
-    return BlockLaunch(address, (threads, N, D, 0, Slot("X"), Slot("Y")), check=check)
+    return BlockLaunch(address, (threads, N, D, 0, Slot("X"), Slot("Y")), check=rows_check(op, "X", D))

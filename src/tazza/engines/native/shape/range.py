@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
-
-from tazza.codegen.block import BlockLaunch, Slot, Word, accepts_rows
+from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
-from tazza.codegen.kernel import lane_count, threads_for
-from tazza.codegen.loop import share, sweep
+from tazza.codegen.kernel import lane_count, threads_of
+from tazza.codegen.loop import each_vector, share
 from tazza.codegen.typed import Vector, joined
-from tazza.device import Context
-from tazza.engines.native import SOURCES
-from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.engines.native import SOURCES, native
+from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.shape.range import RANGE
-from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, TensorSpec
 
 COUNT, Y, START, STEP = range(1, 5)
@@ -32,31 +27,23 @@ def write_range(lines: Lines, dtype: DataType, *, start: bool, step: bool) -> No
     by = y.load_one(lines.load_pointer("%block", STEP)) if step else None
     begin, end = share(lines, lines.load_word("%block", COUNT), y.count)
 
-    def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-        del carried
+    def some(i: str, mask: str | None) -> None:
         value = counter.converted(counter.counted(i, "1"), dtype)
         value = value if by is None else joined(y, "mul", value, by)
         y.store(value if first is None else joined(y, "add", first, value), target, i, mask)
-        return ()
 
-    sweep(y, begin, end, some)
+    each_vector(y, begin, end, some)
 
 
-@launcher(RANGE, engine="native", accepts=accepts_rows)
-def prepare_range(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@native(RANGE)
+def prepare_range(op: OpView, Y: TensorSpec) -> Launch | Unsupported:
     """Compile the fill; start and step are read in each run, so that others of as many numbers do as well."""
-    del context, inputs
-    spec = cast("TensorSpec", outputs[0])
-    if spec.size >= COUNTED and spec.dtype.itemsize < 8:
-        return Unsupported(f"{spec.size} numbers are not counted in 32 bits")
+    dtype = Y.dtype
+    if Y.size >= COUNTED and dtype.itemsize < 8:
+        return Unsupported(f"{Y.size} numbers are not counted in 32 bits")
     start, step = op.has_input("stop"), op.has_input("step")
     address = SOURCES.compiled(
-        f"range {spec.dtype.label} {start} {step}",
-        lambda lines: write_range(lines, spec.dtype, start=start, step=step),
+        f"range {dtype.label} {start} {step}", lambda lines: write_range(lines, dtype, start=start, step=step)
     )
-    flops, nbytes = 3, spec.dtype.itemsize
-    words: list[Word] = [threads_for(thread_count(), spec.size, flops, nbytes), spec.size, Slot("Y")]
-    words += [Slot("start") if start else 0, Slot("step") if step else 0]
-    return BlockLaunch(address, tuple(words))
+    given = (Slot("start") if start else 0, Slot("step") if step else 0)
+    return BlockLaunch(address, (threads_of(Y.size, 3, dtype.itemsize), Y.size, Slot("Y"), *given))

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
-
-from tazza.device import Context
-from tazza.engines.native.move import Box, Lie, move_launch, row_major, steps_in
-from tazza.operator import LaidOut, OpView, Spec, Unsupported, launcher
+from tazza.engines.native import native
+from tazza.engines.native.move import Box, Lie, moved, row_major, steps_in
+from tazza.operator import LaidOut
+from tazza.operator.kernel import accepts_strided
 from tazza.ops.shape.repeat import EXPAND, NUMPY_TILE, TILE
-from tazza.tensor import ROW_MAJOR, TensorSpec
+from tazza.tensor import TensorSpec
 
 
-@launcher(EXPAND, engine="native")
-@launcher(NUMPY_TILE, engine="native")
-@launcher(TILE, engine="native")
-def prepare_repeat(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> LaidOut | Unsupported:
+@native(EXPAND, NUMPY_TILE, TILE, accepts=accepts_strided)
+def prepare_repeat(X: TensorSpec, shape: TensorSpec, Y: TensorSpec) -> LaidOut:
     """Compile the move: each axis of Y is the repetitions of one of X, and that axis."""
-    del op, context
-    X, Y = cast("TensorSpec", inputs[0]), cast("TensorSpec", outputs[0])
     if not Y.size:
         boxes: list[Box] = []  # so X may be empty too
     else:
@@ -29,5 +21,4 @@ def prepare_repeat(
         parts = [((y // x, x), (x * to, to), (0, of)) for y, x, to, of in axes]
         extents, into, out_of = (tuple(one for part in parts for one in part[k]) for k in range(3))
         boxes = [Box(extents, Lie(0, into), Lie(0, out_of))]
-    launch = move_launch(boxes, X.dtype)
-    return launch if isinstance(launch, Unsupported) else LaidOut(launch, {"X": X.layout, "Y": ROW_MAJOR})
+    return moved(boxes, X)

@@ -5,22 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
 
 from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, accepts_rows_but
 from tazza.codegen.emit import Lines
-from tazza.codegen.kernel import lane_count, threads_for
+from tazza.codegen.kernel import lane_count, threads_of
 from tazza.codegen.loop import count_loop, share, sweep
-from tazza.codegen.rows import FIRST, D, N, ask_ahead, each_row, element, finish_status, index_at, stop_if, when
+from tazza.codegen.rows import (
+    FIRST,
+    D,
+    N,
+    ask_ahead,
+    each_row,
+    element,
+    finish_status,
+    index_at,
+    rows_check,
+    stop_if,
+    when,
+)
 from tazza.codegen.typed import Vector
-from tazza.device import Context
-from tazza.engines.native import SOURCES
+from tazza.engines.native import SOURCES, native
 from tazza.engines.native.move import copies
-from tazza.operator import Launch, Operands, OpView, Spec, Unsupported, launcher
+from tazza.operator import Launch, OpView, Unsupported
 from tazza.operator.in_place import overwritten
 from tazza.ops.shape.scatter import SCATTER, SCATTER_ASSIGN
-from tazza.ops.sparse.segment import check_rows
-from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, TensorSpec
 
 NAMES = ("places", "some", "along", "behind")
@@ -125,15 +133,9 @@ def write_assign(lines: Lines, bits: int, itemsize: int) -> None:
     count_loop(lines, "0", count, one)
 
 
-@launcher(SCATTER, engine="native", accepts=accepts_rows)
-def prepare_scatter(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@native(SCATTER)
+def prepare_scatter(op: OpView, X: TensorSpec, indices: TensorSpec) -> Launch:
     """Compile the copy and what is put into it."""
-    del context, outputs
-    X, indices, _ = cast("Sequence[TensorSpec]", inputs)
-    if X.dtype is DataType.STRING:
-        return Unsupported("text is not compiled")
     axis = op.axis % len(X.shape)
     (A, V, B), (a, v, b) = (_parted(shape, axis) for shape in (X.shape, indices.shape))
     bits, itemsize = 8 * indices.dtype.itemsize, X.dtype.itemsize
@@ -142,35 +144,27 @@ def prepare_scatter(
         lambda lines: write_scatter(lines, bits, itemsize, last=b == 1),
         finish_status,
     )
-    threads = max(1, min(A, threads_for(thread_count(), A * V * B, 4, 4.0 * itemsize)))
+    threads = threads_of(A * V * B, 4, 4.0 * itemsize, A)
     slots = [Slot(letter) for letter in POINTERS]
 
-    def check(operands: Operands) -> None:
-        check_rows(op, operands["indices"].array, V, "indices")
-
-    return BlockLaunch(address, (threads, A, B, 0, V, a, v, b, *slots), check=check)
+    return BlockLaunch(address, (threads, A, B, 0, V, a, v, b, *slots), check=rows_check(op, "indices", V))
 
 
-@launcher(SCATTER_ASSIGN, engine="native", accepts=accepts_rows_but(overwritten(SCATTER_ASSIGN)))
-def prepare_scatter_assign(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@native(SCATTER_ASSIGN, accepts=accepts_rows_but(overwritten(SCATTER_ASSIGN)))
+def prepare_scatter_assign(op: OpView, X: TensorSpec, indices: TensorSpec) -> Launch | Unsupported:
     """Compile the rows that are put into X."""
-    del context, outputs
-    X, indices, _ = cast("Sequence[TensorSpec]", inputs)
     if not accepts_rows("X", X):
         return Unsupported("the rows of X do not lie one behind the other")
     bits, itemsize, width = 8 * indices.dtype.itemsize, X.dtype.itemsize, math.prod(X.shape[1:])
     address = SOURCES.compiled(
         f"scatter assign {bits} {itemsize}", lambda lines: write_assign(lines, bits, itemsize), finish_status
     )
-    threads = max(1, min(X.shape[0], threads_for(thread_count(), indices.size * width, 0, 2 * itemsize)))
-
-    def check(operands: Operands) -> None:
-        check_rows(op, operands["indices"].array, X.shape[0], "indices")
+    threads = threads_of(indices.size * width, 0, 2 * itemsize, X.shape[0])
 
     words = (threads, indices.size, width, 0, X.shape[0])
-    return BlockLaunch(address, (*words, Slot("indices"), Slot("rows"), Slot("Y")), check=check)
+    return BlockLaunch(
+        address, (*words, Slot("indices"), Slot("rows"), Slot("Y")), check=rows_check(op, "indices", X.shape[0])
+    )
 
 
 def _parted(shape: tuple[int, ...], axis: int) -> tuple[int, int, int]:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import cast
+from collections.abc import Callable
 
 import numpy as np
 
-from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
+from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
-from tazza.codegen.kernel import threads_for
+from tazza.codegen.kernel import threads_of
 from tazza.codegen.rows import FIRST, D, each_row, element, row_at
-from tazza.device import Context
-from tazza.engines.native import SOURCES
+from tazza.engines.native import SOURCES, native
 from tazza.engines.native.move import copies, fills
-from tazza.operator import Launch, OpView, Spec, launcher
+from tazza.operator import Launch, OpView
 from tazza.ops.shape.sequence_mask import COUNTED, SEQUENCE_MASK, divided
-from tazza.runtime.threads import thread_count
 from tazza.tensor import TensorSpec
 
 ROWS, COLUMNS, EACH, RADIUS, FILL, LENGTHS, X, Y = range(FIRST, FIRST + 8)
@@ -47,15 +44,13 @@ KEPT: dict[str, Callable[[Lines, str, str, str], Borders]] = {
 
 def write_mask(lines: Lines, mode: str) -> None:
     """Write Y = X where columns are kept, else the fill."""
-    lines.declare("i64 @llvm.smin.i64(i64, i64)")
-    lines.declare("i64 @llvm.smax.i64(i64, i64)")
     rows, columns, each, width = (lines.load_word("%block", word) for word in (ROWS, COLUMNS, EACH, D))
     lengths, source, target = (lines.load_pointer("%block", word) for word in (LENGTHS, X, Y))
     copy, fill = copies(lines, 4), fills(lines, 4, lines.load_word("%block", FILL))
 
     def within(column: str, least: str) -> str:
-        low = lines.let(f"call i64 @llvm.smax.i64(i64 {column}, i64 {least})")
-        return lines.let(f"call i64 @llvm.smin.i64(i64 {low}, i64 {columns})")
+        low = lines.most(column, least)
+        return lines.least(low, columns)
 
     def row(n: str) -> None:
         i, length = lines.let(f"urem i64 {n}, {rows}"), "0"
@@ -74,28 +69,15 @@ def write_mask(lines: Lines, mode: str) -> None:
     each_row(lines, row)
 
 
-@launcher(SEQUENCE_MASK, engine="native", accepts=accepts_rows)
-def prepare_sequence_mask(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+@native(SEQUENCE_MASK)
+def prepare_sequence_mask(op: OpView, X: TensorSpec) -> Launch:
     """Compile the rows of a mode."""
-    del context, outputs
-    batches, rows, columns, each = divided(op, cast("TensorSpec", inputs[0]).shape)
+    batches, rows, columns, each = divided(op, X.shape)
     value = np.float32(0 if op.grad else op.fill_val)
     pattern = int(np.frombuffer(value.tobytes(), np.int32)[0])
     radius = max(-FARTHEST, min(op.radius, FARTHEST))
     lengths = Slot("lengths") if op.mode in COUNTED else 0
-    threads = threads_for(thread_count(), batches * rows, 0, 8 * columns * each)
-    words = (
-        threads,
-        batches * rows,
-        columns * each,
-        0,
-        rows,
-        columns,
-        each,
-        radius,
-        pattern,
-        lengths,
-        Slot("X"),
-        Slot("Y"),
-    )
+    threads = threads_of(batches * rows, 0, 8 * columns * each)
+    sizes = (batches * rows, columns * each, 0, rows, columns, each)
+    words = (threads, *sizes, radius, pattern, lengths, Slot("X"), Slot("Y"))
     return BlockLaunch(SOURCES.compiled(f"mask {op.mode}", lambda lines: write_mask(lines, op.mode)), words)

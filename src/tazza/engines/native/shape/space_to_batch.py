@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-from tazza.device import Context
-from tazza.engines.native.move import Box, Lie, frame, move_launch, row_major, steps_in
-from tazza.operator import LaidOut, OpView, Spec, Unsupported, launcher
+from tazza.engines.native import native
+from tazza.engines.native.move import Box, Lie, frame, moved, row_major, steps_in
+from tazza.operator import LaidOut, OpView
+from tazza.operator.kernel import accepts_strided
 from tazza.ops.shape.space_to_batch import BATCH_TO_SPACE, SPACE_TO_BATCH, pads
-from tazza.tensor import ROW_MAJOR, TensorSpec
+from tazza.tensor import TensorSpec
 
 
 class Place(NamedTuple):
@@ -62,28 +63,18 @@ def _within(before: int, b: int, count: int, extent: int) -> range:
     return range(first, max(first, min(count, (extent - 1 + before) // b + 1)))
 
 
-@launcher(SPACE_TO_BATCH, engine="native")
-def prepare_space_to_batch(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> LaidOut | Unsupported:
+@native(SPACE_TO_BATCH, accepts=accepts_strided)
+def prepare_space_to_batch(op: OpView, X: TensorSpec, Y: TensorSpec) -> LaidOut:
     """Compile the moves out of the image, and the zeros around them."""
-    del context
-    X, Y = cast("TensorSpec", inputs[0]), cast("TensorSpec", outputs[0])
     boxes: list[Box] = []
     for one in _places(op, (X.shape, steps_in(X)), (Y.shape, row_major(Y.shape))):
         boxes += frame((*X.shape[:2], *Y.shape[2:]), one.taken, one.part)
         boxes.append(Box(one.extents, one.batch, one.image))
-    launch = move_launch(boxes, X.dtype)
-    return launch if isinstance(launch, Unsupported) else LaidOut(launch, {"X": X.layout, "Y": ROW_MAJOR})
+    return moved(boxes, X)
 
 
-@launcher(BATCH_TO_SPACE, engine="native")
-def prepare_batch_to_space(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> LaidOut | Unsupported:
+@native(BATCH_TO_SPACE, accepts=accepts_strided)
+def prepare_batch_to_space(op: OpView, X: TensorSpec, Y: TensorSpec) -> LaidOut:
     """Compile the moves into the image."""
-    del context
-    X, Y = cast("TensorSpec", inputs[0]), cast("TensorSpec", outputs[0])
     places = _places(op, (Y.shape, row_major(Y.shape)), (X.shape, steps_in(X)))
-    launch = move_launch([Box(one.extents, one.image, one.batch) for one in places], X.dtype)
-    return launch if isinstance(launch, Unsupported) else LaidOut(launch, {"X": X.layout, "Y": ROW_MAJOR})
+    return moved([Box(one.extents, one.image, one.batch) for one in places], X)

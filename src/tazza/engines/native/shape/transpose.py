@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
-
-from tazza.device import Context
-from tazza.engines.native.move import Box, Lie, move_launch, row_major, steps_in
-from tazza.operator import LaidOut, OpView, Spec, Unsupported, launcher
+from tazza.engines.native import native
+from tazza.engines.native.move import Box, Lie, moved, row_major, steps_in
+from tazza.operator import LaidOut, OpView
+from tazza.operator.kernel import accepts_strided
 from tazza.ops.shape.transpose import TRANSPOSE, transpose_axes
-from tazza.tensor import ROW_MAJOR, TensorSpec
+from tazza.tensor import TensorSpec
 
 
-@launcher(TRANSPOSE, engine="native")
-def prepare_transpose(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> LaidOut | Unsupported:
+@native(TRANSPOSE, accepts=accepts_strided)
+def prepare_transpose(op: OpView, X: TensorSpec, Y: TensorSpec) -> LaidOut:
     """Compile the move."""
-    del context
-    X, Y = cast("TensorSpec", inputs[0]), cast("TensorSpec", outputs[0])
     steps = steps_in(X)
     axes = transpose_axes(op, len(X.shape))
     box = Box(tuple(Y.shape), Lie(0, row_major(Y.shape)), Lie(0, tuple(steps[axis] for axis in axes)))
-    launch = move_launch([box], X.dtype)
-    return launch if isinstance(launch, Unsupported) else LaidOut(launch, {"X": X.layout, "Y": ROW_MAJOR})
+    return moved([box], X)

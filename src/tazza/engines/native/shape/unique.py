@@ -5,24 +5,19 @@ What lies far apart, or is little, is sorted instead, as the reference kernel do
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
-from typing import cast
 
 import numpy as np
 
-from tazza.codegen.block import accepts_rows
 from tazza.codegen.emit import Lines
-from tazza.codegen.kernel import threads_for
+from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop, share
 from tazza.codegen.rows import element, index_at
 from tazza.data_class import dataclass
-from tazza.device import Context
-from tazza.engines.native import SOURCES
-from tazza.operator import Array, Call, Launch, Operands, OpView, Spec, launcher
+from tazza.engines.native import SOURCES, native
+from tazza.operator import Array, Call, Launch, Operands, OpView
 from tazza.ops.shape.unique import UNIQUE, unique
 from tazza.runtime.native import call_native
-from tazza.runtime.threads import thread_count
 from tazza.tensor import TensorSpec
 
 SIZE, LEAST, X, TABLE, PLACES = range(1, 6)
@@ -33,11 +28,10 @@ FLOPS = 5
 UNIT = 64
 
 
-@launcher(UNIQUE, engine="native", accepts=accepts_rows)
-def prepare_unique(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+@native(UNIQUE)
+def prepare_unique(op: OpView, X: TensorSpec) -> Launch:
     """Compile the passes over X."""
-    del context, outputs
-    bits = 8 * cast("TensorSpec", inputs[0]).dtype.itemsize
+    bits = 8 * X.dtype.itemsize
     passes = [
         SOURCES.compiled(f"{told} in a table of {bits} bits", partial(write, bits=bits))
         for told, write in (("marks", _mark), ("places", _look_up))
@@ -53,6 +47,7 @@ class UniqueLaunch:
     look_up: int
     placed: bool
     scratch_bytes: int = 0
+    capturable: bool = False
 
     def bind(self, operands: Operands) -> Call:
         """Return a call that makes a table as large as numbers lie apart."""
@@ -76,7 +71,7 @@ class UniqueLaunch:
         return call
 
     def _run(self, address: int, x: Array, least: int, *arrays: Array) -> None:
-        threads = threads_for(thread_count(), x.size, FLOPS, x.itemsize)
+        threads = threads_of(x.size, FLOPS, x.itemsize)
         words = (threads, x.size, least, *(one.ctypes.data for one in (x, *arrays)))
         block = np.array(words, np.int64)
         call_native(address, block.ctypes.data, threads=threads)

@@ -7,13 +7,12 @@ is wrong is then said in Python.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from tazza.codegen.emit import Lines
-from tazza.codegen.loop import count_loop
+from tazza.codegen.loop import count_loop, step_loop
 from tazza.codegen.rows import STATUS, element, when
 from tazza.data_class import dataclass
-from tazza.engines.native.sparse_product import carry_loop
 from tazza.ops.sparse.segment import BY_IDS, BY_LENGTHS, BY_SORTED_IDS, Division
 
 Write = Callable[["Places"], None]
@@ -57,13 +56,13 @@ def write_lengths(p: Places) -> None:
     """Add up the lengths."""
     lines = p.lines
 
-    def add(m: str, begin: tuple[str, ...] | list[str]) -> list[str]:
+    def add(m: str, begin: Sequence[str]) -> list[str]:
         p.begin_at(m, begin[0])
         length = p.number(m)
         p.refuse(lines.let(f"icmp ugt i64 {length}, {lines.let(f'sub i64 {p.rows}, {begin[0]}')}"))
         return [lines.let(f"add i64 {begin[0]}, {length}")]
 
-    _, (end,) = carry_loop(lines, "i64", ("0", p.count, 1), ["0"], lambda m, begin: add(m, list(begin)))
+    _, (end,) = step_loop(lines, "i64", ("0", p.count, 1), ["0"], add)
     p.begin_at(p.count, end)
     p.refuse(lines.let(f"icmp ne i64 {end}, {p.rows}"))
 
@@ -84,7 +83,7 @@ def write_sorted(p: Places) -> None:
         when(lines, is_new, lambda: p.begin_at(number, i))
         return lines.let(f"add i64 {number}, 1")
 
-    _, (seen,) = carry_loop(lines, "i64", ("0", p.rows, 1), ["0"], lambda i, carried: [look(i, carried[0])])
+    _, (seen,) = step_loop(lines, "i64", ("0", p.rows, 1), ["0"], lambda i, carried: [look(i, carried[0])])
     p.begin_at(p.count, p.rows)
     p.refuse(lines.let(f"icmp ne i64 {seen}, {p.count}"))
 
@@ -121,9 +120,9 @@ def write_ids(p: Places) -> None:
 
     count_loop(lines, "0", p.count, lambda m: p.begin_at(m, "0"))
     count_loop(lines, "0", p.rows, lambda i: (bump(looked_at(i)), None)[1])
-    carry_loop(lines, "i64", ("0", p.count, 1), ["0"], lambda m, carried: shift(m, carried[0]))
+    step_loop(lines, "i64", ("0", p.count, 1), ["0"], lambda m, carried: shift(m, carried[0]))
     count_loop(lines, "0", p.rows, put)  # which moves each start to the end of its segment
-    carry_loop(lines, "i64", ("0", p.count, 1), ["0"], lambda m, carried: back(m, carried[0]))
+    step_loop(lines, "i64", ("0", p.count, 1), ["0"], lambda m, carried: back(m, carried[0]))
     p.begin_at(p.count, p.rows)
 
 

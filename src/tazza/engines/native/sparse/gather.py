@@ -9,21 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
+from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.kernel import threads_for
-from tazza.codegen.loop import count_loop, lanes_of, load, store, sweep
-from tazza.codegen.rows import FIRST, D, each_row, element, finish_status, index_at, stop_if
+from tazza.codegen.kernel import threads_of
+from tazza.codegen.loop import count_loop, each_vector, lanes_of
+from tazza.codegen.rows import FIRST, D, each_row, element, finish_status, index_at, rows_check, stop_if
 from tazza.data_class import dataclass
-from tazza.device import Context
-from tazza.engines.native import SOURCES
-from tazza.operator import Launch, Operands, OpView, Spec, Unsupported, launcher
+from tazza.engines.native import SOURCES, native
+from tazza.operator import Launch, Operands, OpView
 from tazza.ops.shape.batch_permutation import BATCH_PERMUTATION, BATCH_PERMUTATION_GRADIENT
 from tazza.ops.sparse.gather import BATCH_GATHER_GRADIENT, axis_of, gathers, places
-from tazza.ops.sparse.segment import check_rows
-from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, TensorSpec
 
 FLOAT = DataType.FLOAT
@@ -107,9 +103,8 @@ def write_copy(lines: Lines, form: Form) -> None:
     def part(n: str) -> None:
         a = lines.let(f"udiv i64 {n}, {parts.taken}")
         i = lines.let(f"sub i64 {n}, {lines.let(f'mul i64 {a}, {parts.taken}')}")
-        lines.declare("i64 @llvm.smin.i64(i64, i64)")
         later, last = lines.let(f"add i64 {i}, {AHEAD}"), lines.let(f"sub i64 {parts.taken}, 1")
-        soon = parts.place(parts.index(a, lines.let(f"call i64 @llvm.smin.i64(i64 {later}, i64 {last})")))
+        soon = parts.place(parts.index(a, lines.least(later, last)))
         asked = parts.at(parts.source, parts.within(a, parts.parts, soon))
         for line in range(LINES_AHEAD):
             lines.prefetch(asked, line * LINE_BYTES)
@@ -133,12 +128,7 @@ def _copy(parts: _Parts, x: str, y: str) -> None:
         return
     v = lanes_of(lines, 8 * parts.form.itemsize)
 
-    def some(k: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-        del carried
-        store(v, dtype, load(v, dtype, x, k, mask), y, k, mask)
-        return ()
-
-    sweep(v, "0", parts.width, some)
+    each_vector(v, "0", parts.width, lambda k, mask: v.store(v.load(x, k, mask, dtype=dtype), y, k, mask, dtype=dtype))
 
 
 def _copy_singles(parts: _Parts, a: str) -> None:
@@ -174,12 +164,10 @@ def write_sums(lines: Lines, form: Form) -> None:
                 lines.do(f"store float {lines.let(f'fadd float {found[0]}, {found[1]}')}, ptr {y}")
                 return
 
-            def some(k: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-                del carried
-                store(v, FLOAT, v.add(load(v, FLOAT, y, k, mask), load(v, FLOAT, x, k, mask)), y, k, mask)
-                return ()
+            def some(k: str, mask: str | None) -> None:
+                v.store(v.add(v.load(y, k, mask), v.load(x, k, mask)), y, k, mask)
 
-            sweep(v, "0", parts.width, some)
+            each_vector(v, "0", parts.width, some)
 
         count_loop(lines, "0", parts.taken, part)
 
@@ -187,12 +175,7 @@ def write_sums(lines: Lines, form: Form) -> None:
 
 
 def _zeros(v: Lanes, start: str, count: str) -> None:
-    def zero(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-        del carried
-        store(v, FLOAT, v.constant(0.0), start, i, mask)
-        return ()
-
-    sweep(v, "0", count, zero)
+    each_vector(v, "0", count, lambda i, mask: v.store(v.constant(0.0), start, i, mask))
 
 
 def part_copies(extents: tuple[int, int, int], form: Form, indices: TensorSpec, slots: Sequence[Slot]) -> BlockLaunch:
@@ -202,7 +185,7 @@ def part_copies(extents: tuple[int, int, int], form: Form, indices: TensorSpec, 
     own = replace(form, single=B == 1 and A >= LEAST_OUTER)
     rows = A if own.single else A * taken
     address = SOURCES.compiled(f"gather {own}", lambda lines: write_copy(lines, own), finish_status)
-    threads = max(1, min(rows, threads_for(thread_count(), A * taken, 0, 2.0 * form.itemsize * B)))
+    threads = threads_of(A * taken, 0, 2.0 * form.itemsize * B, rows)
     return BlockLaunch(address, (threads, rows, B, 0, A, taken, V, *slots))
 
 
@@ -212,7 +195,7 @@ def part_sums(extents: tuple[int, int, int], form: Form, indices: TensorSpec, sl
     taken = _taken(extents, form, indices)
     own = replace(form, single=B == 1)
     address = SOURCES.compiled(f"gather sums {own}", lambda lines: write_sums(lines, own), finish_status)
-    threads = max(1, min(A, threads_for(thread_count(), A * max(taken, V), B, 12.0 * B)))
+    threads = threads_of(A * max(taken, V), B, 12.0 * B, A)
     return BlockLaunch(address, (threads, A, B, 0, A, taken, V, *slots))
 
 
@@ -225,11 +208,8 @@ def _slots(*letters: str) -> list[Slot]:
     return [Slot(letter) for letter in letters]
 
 
-def _gathered(op: OpView, specs: dict[str, TensorSpec], *, wraps: bool = False) -> Launch | Unsupported:
+def _gathered(op: OpView, DATA: TensorSpec, own: TensorSpec, *, adds: bool = False, wraps: bool = False) -> BlockLaunch:
     """Return the launch of a Gather, or of the gradient of one."""
-    DATA, own, adds = specs["DATA"], specs["INDICES"], "dOUTPUT" in specs
-    if DATA.dtype is not FLOAT if adds else DATA.dtype is DataType.STRING:
-        return Unsupported(f"it {'adds up float32' if adds else 'moves numbers'}, not {DATA.dtype.label}")
     axis = axis_of(op, len(DATA.shape))
     extents = math.prod(DATA.shape[:axis]), DATA.shape[axis], math.prod(DATA.shape[axis + 1 :])
     form = Form(8 * own.dtype.itemsize, DATA.dtype.itemsize, wraps, op.match_outer)
@@ -245,37 +225,26 @@ def _gathered(op: OpView, specs: dict[str, TensorSpec], *, wraps: bool = False) 
     return replace(made, check=check)
 
 
-@launcher(gathers["Gather"], engine="native", accepts=accepts_rows)
-def prepare_gather(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@native(gathers["Gather"])
+def prepare_gather(op: OpView, DATA: TensorSpec, INDICES: TensorSpec) -> Launch:
     """Compile the copy; along axis 0 indices below 0 count from behind."""
-    del context, outputs
-    return _gathered(op, _named(op, inputs), wraps=op.axis == 0)
+    return _gathered(op, DATA, INDICES, wraps=op.axis == 0)
 
 
-@launcher(gathers["BatchGather"], engine="native", accepts=accepts_rows)
-def prepare_batch_gather(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@native(gathers["BatchGather"])
+def prepare_batch_gather(op: OpView, DATA: TensorSpec, INDICES: TensorSpec) -> Launch:
     """Compile the copy."""
-    del context, outputs
-    return _gathered(op, _named(op, inputs))
+    return _gathered(op, DATA, INDICES)
 
 
-@launcher(BATCH_GATHER_GRADIENT, engine="native", accepts=accepts_rows)
-def prepare_batch_gather_gradient(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@native(BATCH_GATHER_GRADIENT, float32=True)
+def prepare_batch_gather_gradient(op: OpView, DATA: TensorSpec, INDICES: TensorSpec) -> Launch:
     """Compile the sums."""
-    del context, outputs
-    return _gathered(op, _named(op, inputs))
+    return _gathered(op, DATA, INDICES, adds=True)
 
 
-def _permuted(op: OpView, rows: TensorSpec, indices: TensorSpec, *, adds: bool) -> Launch | Unsupported:
+def _permuted(op: OpView, rows: TensorSpec, indices: TensorSpec, *, adds: bool) -> BlockLaunch:
     """Return the launch of a BatchPermutation, or of the gradient of one, over rows (N, *S)."""
-    if rows.dtype is not FLOAT and adds:
-        return Unsupported(f"it adds up float32, not {rows.dtype.label}")
     extents = 1, rows.shape[0], math.prod(rows.shape[1:])
     form = Form(8 * indices.dtype.itemsize, rows.dtype.itemsize)
     made = (
@@ -284,31 +253,16 @@ def _permuted(op: OpView, rows: TensorSpec, indices: TensorSpec, *, adds: bool) 
         else part_copies(extents, form, indices, _slots("indices", "X", "Y"))
     )
 
-    def check(operands: Operands) -> None:
-        check_rows(op, operands["indices"].array, extents[1], "indices")
-
-    return replace(made, check=check)
+    return replace(made, check=rows_check(op, "indices", extents[1]))
 
 
-@launcher(BATCH_PERMUTATION, engine="native", accepts=accepts_rows)
-def prepare_batch_permutation(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@native(BATCH_PERMUTATION)
+def prepare_batch_permutation(op: OpView, X: TensorSpec, indices: TensorSpec) -> Launch:
     """Compile the copy."""
-    del context, outputs
-    X, indices = cast("Sequence[TensorSpec]", inputs)
     return _permuted(op, X, indices, adds=False)
 
 
-@launcher(BATCH_PERMUTATION_GRADIENT, engine="native", accepts=accepts_rows)
-def prepare_batch_permutation_gradient(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@native(BATCH_PERMUTATION_GRADIENT, float32=True)
+def prepare_batch_permutation_gradient(op: OpView, indices: TensorSpec, dY: TensorSpec) -> Launch:
     """Compile the sums."""
-    del context, outputs
-    indices, dY = cast("Sequence[TensorSpec]", inputs)
     return _permuted(op, dY, indices, adds=True)
-
-
-def _named(op: OpView, inputs: Sequence[Spec]) -> dict[str, TensorSpec]:
-    return dict(zip(op.input_letters, cast("Sequence[TensorSpec]", inputs), strict=True))

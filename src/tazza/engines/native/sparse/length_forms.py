@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
+from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import lane_count
-from tazza.codegen.loop import count_loop, sweep
+from tazza.codegen.loop import count_loop, each_vector, step_loop
 from tazza.codegen.rows import FIRST, D, N, element, finish_status, index_at, stop_if, when
 from tazza.codegen.typed import Vector
-from tazza.device import Context
-from tazza.engines.native import SOURCES
-from tazza.engines.native.sparse_product import carry_loop
-from tazza.operator import Launch, Operands, OpView, SizedLaunch, Spec, launcher
-from tazza.ops.sparse.length_forms import OfIds, lengths_per_row, lengths_per_segment, segment_ids, sorted_lengths
+from tazza.engines.native import SOURCES, native
+from tazza.operator import Launch, Operands, OpView, SizedLaunch
+from tazza.ops.sparse.length_forms import lengths_per_row, lengths_per_segment, segment_ids, sorted_lengths
 from tazza.ops.sparse.segment import ROWS_MAX, row_count
 from tazza.tensor import DataType, TensorSpec
 
@@ -47,29 +44,27 @@ def write_starts(lines: Lines, *, ranges: bool, end: bool) -> None:
         _put(lines, target, m, carried[0], *((length,) if ranges else ()))
         return [lines.let(f"add i64 {carried[0]}, {length}")]
 
-    _, (total,) = carry_loop(lines, "i64", ("0", count, 1), ["0"], lambda m, carried: segment(m, list(carried)))
+    _, (total,) = step_loop(lines, "i64", ("0", count, 1), ["0"], segment)
     if end:
         _put(lines, target, count, total)
 
 
-def _starts(inputs: Sequence[Spec], *, ranges: bool, end: bool = False) -> BlockLaunch:
+def _starts(LENGTHS: TensorSpec, *, ranges: bool, end: bool = False) -> BlockLaunch:
     told = f"starts of lengths{', ranges' if ranges else ''}{', end' if end else ''}"
     address = SOURCES.compiled(told, partial(write_starts, ranges=ranges, end=end))
-    return BlockLaunch(address, (1, cast("TensorSpec", inputs[0]).size, 0, 0, Slot("LENGTHS"), Slot("Y")))
+    return BlockLaunch(address, (1, LENGTHS.size, 0, 0, Slot("LENGTHS"), Slot("Y")))
 
 
-@launcher(lengths_per_segment["LengthsToRanges"], engine="native", accepts=accepts_rows)
-def prepare_lengths_to_ranges(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+@native(lengths_per_segment["LengthsToRanges"])
+def prepare_lengths_to_ranges(LENGTHS: TensorSpec) -> Launch:
     """Compile the sums."""
-    del op, context, outputs
-    return _starts(inputs, ranges=True)
+    return _starts(LENGTHS, ranges=True)
 
 
-@launcher(lengths_per_segment["LengthsToOffsets"], engine="native", accepts=accepts_rows)
-def prepare_lengths_to_offsets(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+@native(lengths_per_segment["LengthsToOffsets"])
+def prepare_lengths_to_offsets(op: OpView, LENGTHS: TensorSpec) -> Launch:
     """Compile the sums."""
-    del context, outputs
-    return _starts(inputs, ranges=False, end=bool(op.include_last_offset))
+    return _starts(LENGTHS, ranges=False, end=bool(op.include_last_offset))
 
 
 def write_rows(lines: Lines, *, counted: bool) -> None:
@@ -81,20 +76,15 @@ def write_rows(lines: Lines, *, counted: bool) -> None:
         length = index_at(lines, given, m, 32)
         own, number = element(lines, target, carried[0], "i32"), v.full(m)
 
-        def some(i: str, mask: str | None, values: Sequence[str]) -> Sequence[str]:
-            v.store(v.counted(i, "1") if counted else number, own, i, mask)
-            return values
-
-        sweep(v, "0", length, some)
+        each_vector(v, "0", length, lambda i, mask: v.store(v.counted(i, "1") if counted else number, own, i, mask))
         return [lines.let(f"add i64 {carried[0]}, {length}")]
 
-    carry_loop(lines, "i64", ("0", count, 1), ["0"], lambda m, carried: segment(m, list(carried)))
+    step_loop(lines, "i64", ("0", count, 1), ["0"], segment)
 
 
-def _rows(op: OpView, inputs: Sequence[Spec], *, counted: bool) -> SizedLaunch:
-    segments = cast("TensorSpec", inputs[0]).size
+def _rows(op: OpView, LENGTHS: TensorSpec, *, counted: bool) -> SizedLaunch:
     address = SOURCES.compiled(f"rows of lengths{', counted' if counted else ''}", partial(write_rows, counted=counted))
-    launch = BlockLaunch(address, (1, segments, 0, 0, Slot("LENGTHS"), Slot("Y")))
+    launch = BlockLaunch(address, (1, LENGTHS.size, 0, 0, Slot("LENGTHS"), Slot("Y")))
     return SizedLaunch(
         lambda operands: {"Y": (row_count(op, "LENGTHS", operands["LENGTHS"].array),)},
         lambda sizes: launch,
@@ -102,20 +92,16 @@ def _rows(op: OpView, inputs: Sequence[Spec], *, counted: bool) -> SizedLaunch:
     )
 
 
-@launcher(lengths_per_row["LengthsToSegmentIds"], engine="native", accepts=accepts_rows)
-def prepare_lengths_to_segment_ids(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch:
+@native(lengths_per_row["LengthsToSegmentIds"])
+def prepare_lengths_to_segment_ids(op: OpView, LENGTHS: TensorSpec) -> Launch:
     """Compile the rows of each segment."""
-    del context, outputs
-    return _rows(op, inputs, counted=False)
+    return _rows(op, LENGTHS, counted=False)
 
 
-@launcher(lengths_per_row["LengthsRangeFill"], engine="native", accepts=accepts_rows)
-def prepare_lengths_range_fill(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
+@native(lengths_per_row["LengthsRangeFill"])
+def prepare_lengths_range_fill(op: OpView, LENGTHS: TensorSpec) -> Launch:
     """Compile the rows of each segment."""
-    del context, outputs
-    return _rows(op, inputs, counted=True)
+    return _rows(op, LENGTHS, counted=True)
 
 
 # -- from ids ----------------------------------------------------------------------------------------------------------
@@ -145,22 +131,15 @@ def write_segments(lines: Lines, bits: int, *, ranges: bool) -> None:
         put(number, first, lines.let(f"add i64 {lines.let(f'sub i64 {i}, {first}')}, 1"))
         return [number, first]
 
-    _, (last, _) = carry_loop(lines, "i64", ("0", taken, 1), ["-1", "0"], lambda i, carried: one(i, list(carried)))
+    _, (last, _) = step_loop(lines, "i64", ("0", taken, 1), ["-1", "0"], one)
     count_loop(lines, lines.let(f"add i64 {last}, 1"), count, lambda m: put(m, "0", "0"))
 
 
-def _register_segments(type: str, row: OfIds) -> None:
-    @launcher(segment_ids[type], engine="native", accepts=accepts_rows)
-    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:  # pyright: ignore[reportUnusedFunction] -- registered
-        """Compile the pass over ids."""
-        del context, outputs
-        return _segments(op, inputs, ranges=row.ranges)
-
-
-def _segments(op: OpView, inputs: Sequence[Spec], *, ranges: bool) -> SizedLaunch:
-    ids = cast("TensorSpec", inputs[0])
-    like = cast("TensorSpec", inputs[1]).shape[0] if op.has_input("like") else None
-    bits = 8 * ids.dtype.itemsize
+@native(*segment_ids.schemas)
+def prepare_segments(op: OpView, ids: TensorSpec, like: TensorSpec | None) -> SizedLaunch:
+    """Compile the pass over ids."""
+    ranges, bits = segment_ids.rows[op.type].ranges, 8 * ids.dtype.itemsize
+    told = None if like is None else like.shape[0]
     address = SOURCES.compiled(
         f"segments of sorted ids {bits}{', ranges' if ranges else ''}",
         partial(write_segments, bits=bits, ranges=ranges),
@@ -168,21 +147,17 @@ def _segments(op: OpView, inputs: Sequence[Spec], *, ranges: bool) -> SizedLaunc
     )
 
     def check(operands: Operands) -> None:
-        sorted_lengths(op, operands["ids"].array.reshape(-1), like)
+        sorted_lengths(op, operands["ids"].array.reshape(-1), told)
 
     def sizes(operands: Operands) -> dict[str, tuple[int, ...]]:
         found = operands["ids"].array
         named = found.item(-1) + 1 if found.size else 0
-        if not 0 <= named <= (ROWS_MAX if like is None else like):
+        if not 0 <= named <= (ROWS_MAX if told is None else told):
             check(operands)
-        count = named if like is None else like
+        count = named if told is None else told
         return {"Y": (count, 2) if ranges else (count,)}
 
     def launch(sizes: Mapping[str, tuple[int, ...]]) -> BlockLaunch:
         return BlockLaunch(address, (1, sizes["Y"][0], ids.size, 0, Slot("ids"), Slot("Y")), check=check)
 
     return SizedLaunch(sizes, launch, {"Y": DataType.INT32})
-
-
-for _type, _row in segment_ids.rows.items():
-    _register_segments(_type, _row)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import cast
+from collections.abc import Callable
 
-from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, accepts_rows_but, all_float32
+from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, accepts_rows_but
 from tazza.codegen.emit import Lines
-from tazza.codegen.loop import count_loop, lanes_of, load, load_one, store, sweep
-from tazza.codegen.rows import FIRST, D, N, finish_status, first_lane, index_at, row_at, stop_if, when
-from tazza.device import Context
-from tazza.engines.native import SOURCES
-from tazza.operator import Launch, Operands, OpView, Spec, Unsupported, launcher
+from tazza.codegen.loop import count_loop, each_vector, lanes_of
+from tazza.codegen.rows import FIRST, D, N, finish_status, first_lane, index_at, row_at, rows_check, stop_if, when
+from tazza.engines.native import SOURCES, native
+from tazza.operator import Launch, OpView, Unsupported
 from tazza.operator.in_place import overwritten
 from tazza.ops.sparse.scatter_weighted_sum import SCATTER_WEIGHTED_SUM
-from tazza.ops.sparse.segment import check_rows
 from tazza.tensor import DataType, TensorSpec
 
 FLOAT = DataType.FLOAT
@@ -30,7 +27,7 @@ def write_sum(lines: Lines, bits: int, summands: int) -> None:
     v = lanes_of(lines)
     count, width, rows = (lines.load_word("%block", word) for word in (N, D, ROWS))
     indices, target = (lines.load_pointer("%block", word) for word in (INDICES, TARGET))
-    factor = load_one(v, FLOAT, lines.load_pointer("%block", FACTOR))
+    factor = v.load_one(lines.load_pointer("%block", FACTOR))
 
     def look(k: str) -> None:
         stop_if(lines, lines.let(f"icmp uge i64 {index_at(lines, indices, k, bits)}, {rows}"))  # -1 is too large
@@ -39,20 +36,17 @@ def write_sum(lines: Lines, bits: int, summands: int) -> None:
         """Write change(k, y, i, mask) for the elements of each row that an index picks."""
 
         def row(k: str) -> None:
-            lines.declare("i64 @llvm.smin.i64(i64, i64)")
             later, last = lines.let(f"add i64 {k}, {AHEAD}"), lines.let(f"sub i64 {count}, 1")
-            soon = index_at(lines, indices, lines.let(f"call i64 @llvm.smin.i64(i64 {later}, i64 {last})"), bits)
+            soon = index_at(lines, indices, lines.least(later, last), bits)
             asked = row_at(lines, target, soon, width)
             for line in range(LINES_AHEAD):
                 lines.prefetch(asked, line * LINE_BYTES, write=True)
             y = row_at(lines, target, index_at(lines, indices, k, bits), width)
 
-            def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-                del carried
-                store(v, FLOAT, change(k, load(v, FLOAT, y, i, mask), i, mask), y, i, mask)
-                return ()
+            def some(i: str, mask: str | None) -> None:
+                v.store(change(k, v.load(y, i, mask), i, mask), y, i, mask)
 
-            sweep(v, "0", width, some)
+            each_vector(v, "0", width, some)
 
         count_loop(lines, "0", count, row)
 
@@ -61,34 +55,27 @@ def write_sum(lines: Lines, bits: int, summands: int) -> None:
     when(lines, scaled, lambda: each(lambda k, y, i, mask: v.mul(y, factor)))
     for summand in range(summands):
         x = lines.load_pointer("%block", SUMMANDS + 2 * summand)
-        weight = load_one(v, FLOAT, lines.load_pointer("%block", SUMMANDS + 2 * summand + 1))
+        weight = v.load_one(lines.load_pointer("%block", SUMMANDS + 2 * summand + 1))
 
         def added(k: str, y: str, i: str, mask: str | None, x: str = x, weight: str = weight) -> str:
-            return v.add(y, v.mul(weight, load(v, FLOAT, row_at(lines, x, k, width), i, mask)))
+            return v.add(y, v.mul(weight, v.load(row_at(lines, x, k, width), i, mask)))
 
         each(added)
 
 
-@launcher(SCATTER_WEIGHTED_SUM, engine="native", accepts=accepts_rows_but(overwritten(SCATTER_WEIGHTED_SUM)))
+@native(SCATTER_WEIGHTED_SUM, accepts=accepts_rows_but(overwritten(SCATTER_WEIGHTED_SUM)), float32=True)
 def prepare_scatter_weighted_sum(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+    op: OpView, X0: TensorSpec, indices: TensorSpec, X: list[TensorSpec] | None
 ) -> Launch | Unsupported:
     """Compile the sums."""
-    del context
-    X0, w0, indices, *pairs = cast("Sequence[TensorSpec]", inputs)
     if not accepts_rows("X0", X0):
         return Unsupported("the rows of X0 do not lie one behind the other")
-    if not all_float32(X0, w0, *pairs, *outputs):
-        return Unsupported("it is compiled for float32")
-    bits, count = 8 * indices.dtype.itemsize, len(pairs) // 2
+    bits, count = 8 * indices.dtype.itemsize, len(X or ())
     address = SOURCES.compiled(
         f"scatter weighted sum {bits} {count}", lambda lines: write_sum(lines, bits, count), finish_status
     )
     summands = [Slot(letter, i) for i in range(count) for letter in ("X", "w")]
     words = (1, indices.size, math.prod(X0.shape[1:]), 0, X0.shape[0])
 
-    def check(operands: Operands) -> None:
-        check_rows(op, operands["indices"].array, X0.shape[0], "indices")
-
     slots = (Slot("indices"), Slot("Y"), Slot("w0"), *summands)
-    return BlockLaunch(address, (*words, *slots), check=check)
+    return BlockLaunch(address, (*words, *slots), check=rows_check(op, "indices", X0.shape[0]))

@@ -10,26 +10,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Check, Memory, Scratch, Slot, Word, accepts_rows
+from tazza.codegen.block import BlockLaunch, Check, Memory, Scratch, Slot, Word
 from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.kernel import threads_for
-from tazza.codegen.loop import KINDS, carry_loop, count_loop, lanes_of, load, load_one, store, sweep
+from tazza.codegen.kernel import threads_of
+from tazza.codegen.loop import KINDS, carry_loop, count_loop, lane_sums, lanes_of
 from tazza.codegen.rows import FIRST, LINES_ASKED, D, N, ask_ahead, element, finish_status, index_at, stop_if
 from tazza.codegen.vector import Emission
 from tazza.data_class import dataclass
-from tazza.device import Context
-from tazza.engines.native import SOURCES
+from tazza.engines.native import SOURCES, native
 from tazza.engines.native.embedding.codes import Codes, Row
 from tazza.engines.native.sparse.division import ORDERED, Places, divide
 from tazza.engines.native.sparse.gather import Form, part_copies
 from tazza.engines.native.sparse_product import TILE, halved, tiles
-from tazza.operator import Launch, Operands, OpView, SizedLaunch, Spec, launcher
+from tazza.operator import Launch, Operands, OpView, SizedLaunch
 from tazza.ops.sparse.reducer import Reducer
 from tazza.ops.sparse.segment import Division, check_rows, row_count
-from tazza.ops.sparse.segment_reduction import Backward, Forward, segment_gradients, segment_reductions
-from tazza.runtime.threads import thread_count
+from tazza.ops.sparse.segment_reduction import segment_gradients, segment_reductions
 from tazza.tensor import DataType, TensorSpec
 from tazza.tensor.expression import Expression
 
@@ -151,11 +148,11 @@ class Segments:
             return self.work.codes.decoded(self.v, row, n, vectors, mask)
         dtype = self.work.dtype if name == "DATA" else FLOAT
         at = self.row(name, number, n, dtype)
-        return [load(self.v, dtype, at, str(q * self.v.count), mask) for q in range(vectors)]
+        return [self.v.load(at, str(q * self.v.count), mask, dtype=dtype) for q in range(vectors)]
 
     def scalar(self, place: str) -> str:
         """Return a vector full of the scalar of a row."""
-        return load_one(self.v, FLOAT, element(self.lines, self.at["SCALARS"], place))
+        return self.v.load_one(element(self.lines, self.at["SCALARS"], place))
 
     def size(self, begin: str, end: str) -> str:
         """Return a vector full of the number of rows of a segment."""
@@ -199,7 +196,7 @@ def write_reduction(lines: Lines, work: Work) -> None:
             for q, (y, top) in enumerate(zip(joined(reducer.start, reducer.join, tops), tops, strict=True)):
                 result = written(v, reducer.finish, {"y": y, "n": n, "top": top})
                 kept = lines.let(f"select i1 {is_empty}, {v.type} {v.constant(0.0)}, {v.type} {result}")
-                store(v, FLOAT, kept, s.row("Y", m, at), str(q * v.count), mask)
+                v.store(kept, s.row("Y", m, at), str(q * v.count), mask)
 
         tiles(v, "0", s.width, TILE, tile)
 
@@ -234,7 +231,7 @@ def write_spread(lines: Lines, work: Work) -> None:
                 target = s.row("dX", place, at)
                 for q in range(vectors):
                     values = {"n": n, **{name: found[q] for name, found in mine.items()}}
-                    store(v, FLOAT, written(v, reducer.back, values), target, str(q * v.count), mask)
+                    v.store(written(v, reducer.back, values), target, str(q * v.count), mask)
 
             count_loop(lines, begin, end, row)
 
@@ -250,12 +247,11 @@ def _weigh(s: Segments, m: str, place: str) -> None:
     lines, v = s.lines, s.v
     row = s.picked(place)
 
-    def add(i: str, mask: str | None, carried: Sequence[str]) -> list[str]:
+    def term(i: str, mask: str | None) -> str:
         values = {"dy": s.vectors("dY", m, i, 1, mask)[0], "x": s.vectors("DATA", row, i, 1, mask)[0]}
-        term = written(v, s.work.reducer.back_scalar, values)
-        return [v.add(carried[0], term if mask is None else v.select(mask, term, v.constant(0.0)))]
+        return written(v, s.work.reducer.back_scalar, values)
 
-    total = v.sum(sweep(v, "0", s.width, add, (v.constant(0.0),))[0])
+    total = v.sum(lane_sums(v, "0", s.width, term))
     lines.do(f"store float {total}, ptr {element(lines, s.at['dSCALARS'], place)}")
 
 
@@ -289,7 +285,7 @@ def segment_launch(
     division, dtype = work.division, work.dtype
     name = "reduction" if write is write_reduction else "spread"
     address = SOURCES.compiled(f"segments {name}: {work}", lambda lines: write(lines, work), finish_status)
-    threads = threads_for(thread_count(), shapes.rows + shapes.segments, shapes.width, 4 * shapes.width)
+    threads = threads_of(shapes.rows + shapes.segments, shapes.width, 4 * shapes.width)
     starts, order = 8 * (shapes.segments + 1), 8 * shapes.rows if work.ordered else 0
     own = op.schema.dynamic  # sizes were found just now: there is no scratch memory of theirs
     places: dict[str, Word] = {
@@ -325,13 +321,13 @@ def _check(op: OpView, work: Work, shapes: Shapes, noun: str) -> Check:
     return check
 
 
-def _by_letter(op: OpView, inputs: Sequence[Spec]) -> dict[str, TensorSpec]:
-    return dict(zip(op.input_letters, cast("Sequence[TensorSpec]", inputs), strict=True))
-
-
-def _prepare_forward(one: Forward, op: OpView, inputs: Sequence[Spec]) -> Launch:
-    specs, division = _by_letter(op, inputs), one.kind.division
-    DATA, INDICES = specs["DATA"], specs.get("INDICES")
+@native(*segment_reductions.schemas)
+def prepare_forward(
+    op: OpView, DATA: TensorSpec, INDICES: TensorSpec | None, specs: Mapping[str, TensorSpec]
+) -> Launch:
+    """Compile the rows of segments joined."""
+    one = segment_reductions.rows[op.type]
+    division = one.kind.division
     bits = 8 * INDICES.dtype.itemsize if INDICES is not None else 0
     rows, width = DATA.shape[0] if INDICES is None else INDICES.size, math.prod(DATA.shape[1:])
     work = Work(one.reducer, division, DATA.dtype, bits)
@@ -348,9 +344,11 @@ def _prepare_forward(one: Forward, op: OpView, inputs: Sequence[Spec]) -> Launch
     )
 
 
-def _prepare_backward(row: Backward, op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
-    specs, division = _by_letter(op, inputs), row.division
-    dY = specs["dY"]
+@native(*segment_gradients.schemas)
+def prepare_backward(op: OpView, dY: TensorSpec, specs: Mapping[str, TensorSpec]) -> Launch:
+    """Compile what each row gets of the gradient of its segment."""
+    row = segment_gradients.rows[op.type]
+    division = row.division
     bits = 8 * specs["INDICES"].dtype.itemsize if row.gathered else 0
     table = specs["DATA"].shape[0] if row.gathered else 0
     work = Work(row.reducer, division, FLOAT, bits, row.weights, row.shapes)
@@ -366,29 +364,9 @@ def _prepare_backward(row: Backward, op: OpView, inputs: Sequence[Spec], outputs
         return replace(copies, check=_check(op, work, shapes, row.noun))
 
     if row.told:
-        return launch(cast("TensorSpec", outputs[0]).shape[0])
+        return launch(specs[op.output_letters[0]].shape[0])
     return SizedLaunch(
         lambda operands: {"dX": (row_count(op, division.letter, operands[division.letter].array), *dY.shape[1:])},
         lambda sizes: launch(sizes["dX"][0]),
         {"dX": FLOAT},
     )
-
-
-def _register_forward(type: str, row: Forward) -> None:
-    @launcher(segment_reductions[type], engine="native", accepts=accepts_rows)
-    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
-        del context, outputs
-        return _prepare_forward(row, op, inputs)
-
-
-def _register_backward(type: str, row: Backward) -> None:
-    @launcher(segment_gradients[type], engine="native", accepts=accepts_rows)
-    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
-        del context
-        return _prepare_backward(row, op, inputs, outputs)
-
-
-for _type, _forward in segment_reductions.rows.items():
-    _register_forward(_type, _forward)
-for _type, _backward in segment_gradients.rows.items():
-    _register_backward(_type, _backward)

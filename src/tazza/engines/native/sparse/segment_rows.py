@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
+from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
-from tazza.codegen.kernel import threads_for
+from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop, share
 from tazza.codegen.rows import FIRST, D, N, element
-from tazza.device import Context
-from tazza.engines.native import SOURCES
+from tazza.engines.native import SOURCES, native
 from tazza.engines.native.move import copies
-from tazza.operator import OpView, SizedLaunch, Spec, Unsupported, launcher
+from tazza.operator import OpView, SizedLaunch, Unsupported
 from tazza.ops.sparse.segment import row_count
 from tazza.ops.sparse.segment_rows import LENGTHS_TILE
-from tazza.runtime.threads import thread_count
-from tazza.tensor import DataType, TensorSpec
+from tazza.tensor import TensorSpec
 
 WRITTEN, LENGTHS, X, Y = range(FIRST, FIRST + 4)
 """Words behind N rows of D elements: the rows that are written, and addresses."""
@@ -26,8 +22,6 @@ WRITTEN, LENGTHS, X, Y = range(FIRST, FIRST + 4)
 
 def write_tile(lines: Lines, itemsize: int) -> None:
     """Write row n of X at the places of Y that are its own and this thread's."""
-    lines.declare("i64 @llvm.smin.i64(i64, i64)")
-    lines.declare("i64 @llvm.smax.i64(i64, i64)")
     width, count = lines.load_word("%block", D), lines.load_word("%block", N)
     lengths, source, target = (lines.load_pointer("%block", word) for word in (LENGTHS, X, Y))
     first, behind = share(lines, lines.load_word("%block", WRITTEN))
@@ -44,33 +38,27 @@ def write_tile(lines: Lines, itemsize: int) -> None:
         before = lines.let(f"load i64, ptr {written}")
         end = lines.let(f"add i64 {before}, {lines.let(f'sext i32 {length} to i64')}")
         lines.do(f"store i64 {end}, ptr {written}")
-        begin = lines.let(f"call i64 @llvm.smax.i64(i64 {before}, i64 {first})")
-        last = lines.let(f"call i64 @llvm.smin.i64(i64 {end}, i64 {behind})")
+        begin = lines.most(before, first)
+        last = lines.least(end, behind)
         x = start(source, n)
         count_loop(lines, begin, last, lambda at: copy(start(target, at), x, "0", width))
 
     count_loop(lines, "0", count, row)
 
 
-@launcher(LENGTHS_TILE, engine="native", accepts=accepts_rows)
-def prepare_lengths_tile(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> SizedLaunch | Unsupported:
+@native(LENGTHS_TILE)
+def prepare_lengths_tile(op: OpView, X: TensorSpec) -> SizedLaunch | Unsupported:
     """Compile the copies, of as many rows as there turn out to be."""
-    del context, outputs
-    spec = cast("TensorSpec", inputs[0])
-    if spec.dtype is DataType.STRING:
-        return Unsupported("text is not compiled")
-    itemsize, width = spec.dtype.itemsize, math.prod(spec.shape[1:])
+    itemsize, width = X.dtype.itemsize, math.prod(X.shape[1:])
 
     def launch(rows: int) -> BlockLaunch:
-        threads = threads_for(thread_count(), rows * width, 0, 2 * itemsize)
+        threads = threads_of(rows * width, 0, 2 * itemsize)
         address = SOURCES.compiled(f"lengths tile {itemsize}", lambda lines: write_tile(lines, itemsize))
-        words = (threads, spec.shape[0], width, 0, rows)
+        words = (threads, X.shape[0], width, 0, rows)
         return BlockLaunch(address, (*words, Slot("lengths"), Slot("X"), Slot("Y")))
 
     return SizedLaunch(
-        lambda operands: {"Y": (row_count(op, "lengths", operands["lengths"].array), *spec.shape[1:])},
+        lambda operands: {"Y": (row_count(op, "lengths", operands["lengths"].array), *X.shape[1:])},
         lambda sizes: launch(sizes["Y"][0]),
-        {"Y": spec.dtype},
+        {"Y": X.dtype},
     )

@@ -5,19 +5,15 @@ A box that stays looks at all behind it, a vector of them at a time, and notes t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
-
 import numpy as np
 
-from tazza.codegen.block import accepts_rows, float_word
+from tazza.codegen.block import float_word
 from tazza.codegen.emit import Lines
-from tazza.codegen.loop import count_loop, lanes_of, load, store, sweep
+from tazza.codegen.loop import count_loop, each_vector, lanes_of
 from tazza.codegen.rows import element, when
 from tazza.data_class import dataclass
-from tazza.device import Context
-from tazza.engines.native import SOURCES
-from tazza.operator import Array, Call, Launch, Operands, OpView, Spec, Unsupported, launcher
+from tazza.engines.native import SOURCES, native
+from tazza.operator import Array, Call, Launch, Operands, OpView, Unsupported
 from tazza.ops.vision.box import Boxes
 from tazza.ops.vision.generate_proposals import proposals, propose
 from tazza.runtime.native import call_native
@@ -45,20 +41,18 @@ def write_suppression(lines: Lines) -> None:
         lines.do(f"store i64 {lines.let(f'add i64 {number}, 1')}, ptr {stayed}")
         own = [v.splat(lines.let(f"load float, ptr {element(lines, each, i)}")) for each in corners]
 
-        def behind(j: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            del carried
-            x1, y1, x2, y2, area = (load(v, FLOAT, each, j, mask) for each in corners)
+        def behind(j: str, mask: str | None) -> None:
+            x1, y1, x2, y2, area = (v.load(each, j, mask) for each in corners)
             wide = v.add(v.sub(least(own[2], x2), most_of(own[0], x1)), plus)
             high = v.add(v.sub(least(own[3], y2), most_of(own[1], y1)), plus)
             both = v.mul(most_of(wide, zero), most_of(high, zero))
             either = v.sub(v.add(own[4], area), both)
-            before = load(v, FLOAT, gone, j, mask)
+            before = v.load(gone, j, mask)
             marked = v.select(v.compare("ogt", both, v.mul(threshold, either)), one, before)
             marked = v.select(v.compare("oeq", either, zero), one, marked)  # 0 / 0 is not below a threshold either
-            store(v, FLOAT, marked, gone, j, mask)
-            return ()
+            v.store(marked, gone, j, mask)
 
-        sweep(v, lines.let(f"add i64 {i}, 1"), count, behind)
+        each_vector(v, lines.let(f"add i64 {i}, 1"), count, behind)
 
     def least(a: str, b: str) -> str:
         return v.select(v.compare("olt", b, a), b, a)
@@ -98,6 +92,7 @@ class _Launch:
     op: OpView
     scratch_bytes: int = 0
     implementation: str = "suppression compiled"
+    capturable: bool = False
 
     def bind(self, operands: Operands) -> Call:
         letters = [spec.name for spec in self.op.schema.inputs]
@@ -110,15 +105,9 @@ class _Launch:
         return call
 
 
-for made in proposals.schemas:
-
-    @launcher(made, engine="native", accepts=accepts_rows)
-    def prepare_generate_proposals(
-        op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-    ) -> Launch | Unsupported:
-        """Compile the choice among boxes."""
-        del context, outputs
-        anchors = cast("TensorSpec", inputs[-1]).dims
-        if anchors is not None and anchors[-1] != 4:
-            return Unsupported("it takes boxes with sides along the axes")
-        return _Launch(op)
+@native(*proposals.schemas)
+def prepare_generate_proposals(op: OpView, anchors: TensorSpec) -> Launch | Unsupported:
+    """Compile the choice among boxes."""
+    if anchors.dims is not None and anchors.dims[-1] != 4:
+        return Unsupported("it takes boxes with sides along the axes")
+    return _Launch(op)

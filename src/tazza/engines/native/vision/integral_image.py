@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Scratch, Slot, accepts_rows, all_float32
+from tazza.codegen.block import BlockLaunch, Scratch, Slot, all_float32
 from tazza.codegen.emit import Lines
-from tazza.codegen.kernel import threads_for
+from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop
 from tazza.codegen.rows import FIRST, D, each_row, element, row_at
-from tazza.device import Context
-from tazza.engines.native import SOURCES
-from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.engines.native import SOURCES, native
+from tazza.operator import Launch, Unsupported
 from tazza.ops.vision.integral_image import INTEGRAL_IMAGE, INTEGRAL_IMAGE_GRADIENT
-from tazza.runtime.threads import thread_count
 from tazza.tensor import TensorSpec
 
 HEIGHT, READ, WRITTEN, STRIDE, SOURCE, TARGET, SCRATCH = range(FIRST, FIRST + 7)
@@ -75,27 +72,19 @@ def _prepare(read: TensorSpec, written: TensorSpec, slots: Sequence[Slot]) -> La
     border = int(written.shape[-1] > read.shape[-1])
     height, width = (min(pair) for pair in zip(read.shape[2:], written.shape[2:], strict=True))
     planes, stride = math.prod(read.shape[:2]), -(-(width + 1) // LINE) * LINE
-    threads = max(1, min(planes, threads_for(thread_count(), planes * height * width, 4, 8)))
+    threads = threads_of(planes * height * width, 4, 8, planes)
     address = SOURCES.compiled(f"integral image {border}", lambda lines: write_sums(lines, border))
     words = (threads, planes, width, 0, height, read.shape[-1], written.shape[-1], stride, *slots, Scratch())
     return BlockLaunch(address, words, scratch_bytes=8 * threads * stride)
 
 
-@launcher(INTEGRAL_IMAGE, engine="native", accepts=accepts_rows)
-def prepare_integral_image(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@native(INTEGRAL_IMAGE)
+def prepare_integral_image(X: TensorSpec, Y: TensorSpec) -> Launch | Unsupported:
     """Compile the sums; a row and a column of zeros stand before them."""
-    del op, context
-    X, Y = cast("tuple[TensorSpec, TensorSpec]", (inputs[0], outputs[0]))
     return _prepare(X, Y, (Slot("X"), Slot("Y")))
 
 
-@launcher(INTEGRAL_IMAGE_GRADIENT, engine="native", accepts=accepts_rows)
-def prepare_integral_image_gradient(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@native(INTEGRAL_IMAGE_GRADIENT)
+def prepare_integral_image_gradient(dY: TensorSpec, dX: TensorSpec) -> Launch | Unsupported:
     """Compile the sums, without the last row and column."""
-    del op, context
-    dY, dX = cast("tuple[TensorSpec, TensorSpec]", (inputs[-1], outputs[0]))
     return _prepare(dY, dX, (Slot("dY"), Slot("dX")))

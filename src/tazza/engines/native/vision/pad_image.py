@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
-
 import numpy as np
 
-from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, all_float32
-from tazza.device import Context
-from tazza.engines.native.resampling import NONE, Dimension, resampling
-from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.codegen.block import Slot
+from tazza.engines.native import native
+from tazza.engines.native.resampling import NONE, Dimension, back, resampling
+from tazza.operator import Launch, OpView
 from tazza.ops.vision.pad_image import PAD_IMAGE, PAD_IMAGE_GRADIENT, pads_of, sources
 from tazza.tensor import TensorSpec
 
@@ -29,25 +26,13 @@ def _dimensions(op: OpView, spec: TensorSpec) -> tuple[int, Dimension, Dimension
     return N * C, rows, columns
 
 
-@launcher(PAD_IMAGE, engine="native", accepts=accepts_rows, batch_invariant=True)
-def prepare_pad_image(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@native(PAD_IMAGE, batch_invariant=True, float32=True)
+def prepare_pad_image(op: OpView, X: TensorSpec) -> Launch:
     """Compile the copy."""
-    del context
-    if not all_float32(*inputs, *outputs):
-        return Unsupported("it is compiled for float32")
-    planes, rows, columns = _dimensions(op, cast("TensorSpec", inputs[0]))
-    return resampling(planes, rows, columns, (Slot("X"), Slot("Y")), op.value)
+    return resampling(*_dimensions(op, X), (Slot("X"), Slot("Y")), op.value)
 
 
-@launcher(PAD_IMAGE_GRADIENT, engine="native", accepts=accepts_rows)
-def prepare_pad_image_gradient(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> BlockLaunch | Unsupported:
+@native(PAD_IMAGE_GRADIENT, float32=True)
+def prepare_pad_image_gradient(op: OpView, dX: TensorSpec) -> Launch:
     """Compile the sums."""
-    del context
-    if not all_float32(*inputs, *outputs):
-        return Unsupported("it is compiled for float32")
-    planes, rows, columns = _dimensions(op, cast("TensorSpec", outputs[0]))
-    return resampling(planes, rows.turned(), columns.turned(), (Slot("dY"), Slot("dX")), 0.0)
+    return back(*_dimensions(op, dX))

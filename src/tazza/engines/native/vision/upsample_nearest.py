@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import cast
 
 import numpy as np
 
-from tazza.codegen.block import Slot, accepts_rows, all_float32
-from tazza.device import Context
-from tazza.engines.native.resampling import Dimension, resampling
-from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.codegen.block import Slot
+from tazza.engines.native import native
+from tazza.engines.native.resampling import Dimension, back, resampling
+from tazza.operator import Launch, OpView
 from tazza.ops.vision.upsample_nearest import UPSAMPLE_NEAREST, UPSAMPLE_NEAREST_GRADIENT
 from tazza.tensor import TensorSpec
 
@@ -23,24 +21,13 @@ def _dimensions(op: OpView, spec: TensorSpec) -> tuple[int, Dimension, Dimension
     return math.prod(S), rows, columns
 
 
-@launcher(UPSAMPLE_NEAREST, engine="native", accepts=accepts_rows, batch_invariant=True)
-def prepare_upsample_nearest(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@native(UPSAMPLE_NEAREST, batch_invariant=True, float32=True)
+def prepare_upsample_nearest(op: OpView, X: TensorSpec) -> Launch:
     """Compile the copy."""
-    del context
-    if not all_float32(*inputs, *outputs):
-        return Unsupported("it is compiled for float32")
-    return resampling(*_dimensions(op, cast("TensorSpec", inputs[0])), (Slot("X"), Slot("Y")), 0.0)
+    return resampling(*_dimensions(op, X), (Slot("X"), Slot("Y")), 0.0)
 
 
-@launcher(UPSAMPLE_NEAREST_GRADIENT, engine="native", accepts=accepts_rows)
-def prepare_upsample_nearest_gradient(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@native(UPSAMPLE_NEAREST_GRADIENT, float32=True)
+def prepare_upsample_nearest_gradient(op: OpView, dX: TensorSpec) -> Launch:
     """Compile the sums."""
-    del context, inputs
-    if not all_float32(*outputs):
-        return Unsupported("it is compiled for float32")
-    planes, rows, columns = _dimensions(op, cast("TensorSpec", outputs[0]))
-    return resampling(planes, rows.turned(), columns.turned(), (Slot("dY"), Slot("dX")), 0.0)
+    return back(*_dimensions(op, dX))

@@ -18,10 +18,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tazza.codegen.emit import Lines
-from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one, share, store
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below, share
 from tazza.codegen.rows import element, when
-from tazza.codegen.vector import Emission
-from tazza.codegen.writer import FLOAT
+from tazza.codegen.vector import finished
 from tazza.data_class import dataclass
 from tazza.engines.native.winograd.algorithm import Algorithm
 from tazza.engines.native.winograd.transform import apply_twice
@@ -192,19 +191,17 @@ class _Writer(ImageWriter):
             for c in range(L):
                 for half in range(2):
                     self.lines.prefetch(filters, 4 * ((c + AHEAD) * self.panel + half * L))
-                pair = [load(v, FLOAT, filters, str(c * self.panel + half * L), None) for half in range(2)]
+                pair = self.pair(element(self.lines, filters, str(c * self.panel)))
                 # M[r][k] += V[r][c] * U[c][k] for each of the R tiles.
-                for r in range(rows):
-                    one = load_one(v, FLOAT, element(self.lines, tiles, str(r * L + c)))
-                    for half in range(2):
-                        found[2 * r + half] = v.fma(one, pair[half], found[2 * r + half])
+                numbers = [element(self.lines, tiles, str(r * L + c)) for r in range(rows)]
+                found = self.add_outer(found, numbers, pair)
             return found
 
         # The sum over c / L; channels beyond C are 0 in V and in U.
         sums = carry_loop(v, "0", self.groups, [v.constant(0.0)] * (2 * rows), channels)
         # M[x][panel][tile + i / 2], half i % 2.
         for i, value in enumerate(sums):
-            store(v, FLOAT, value, M, str(i * L), None)
+            v.store(value, M, str(i * L), None)
 
     def gather(self, begin: str, count: str, panel: str, panels: str) -> None:
         """Write Y for the panels of a slice."""
@@ -230,27 +227,25 @@ class _Writer(ImageWriter):
                 # M of the tile, a x a: place x = y * a + x of M[x][panel][tile].
                 products = [
                     [
-                        load(v, FLOAT, self.M, self.add(self.mul(self.m_matrix, y * plan.a + x), source), None)
+                        v.load(self.M, self.add(self.mul(self.m_matrix, y * plan.a + x), source), None)
                         for x in range(plan.a)
                     ]
                     for y in range(plan.a)
                 ]
                 # b[k], once for all outputs of the tile.
-                bias = load(v, FLOAT, w["b"], k, some) if self.code.bias else None
+                bias = v.load(w["b"], k, some) if self.code.bias else None
                 # Y = epilogue(A^T M A + b): for each row y and column x of the m x m outputs.
                 for y, line in enumerate(apply_twice(v, plan.inverse, products)):
                     for x, value in enumerate(line):
                         found = value if bias is None else v.add(value, bias)
-                        others = [load(v, FLOAT, self.pixel(s, y, x, "y"), k, masks[y][x]) for s in S]
-                        store(v, FLOAT, self.finish(found, others), self.pixel(Y, y, x, "y"), k, masks[y][x])
+                        others = [v.load(self.pixel(s, y, x, "y"), k, masks[y][x]) for s in S]
+                        v.store(
+                            finished(self.v, self.code.epilogue, found, others),
+                            self.pixel(Y, y, x, "y"),
+                            k,
+                            masks[y][x],
+                        )
 
             count_loop(self.lines, "0", vectors, lanes)
 
         self.each_tile(begin, count, plan.m, tile)
-
-    def finish(self, value: str, others: Sequence[str]) -> str:
-        """Return the epilogue of a vector."""
-        if self.code.epilogue is None:
-            return value
-        names = {"y": value, **{f"s{i}": one for i, one in enumerate(others)}}
-        return Emission(self.v, names).write(self.code.epilogue)

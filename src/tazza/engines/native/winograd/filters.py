@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import chain
 
 from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
 from tazza.codegen.image import filter_steps, filters_to_pack
 from tazza.codegen.kernel import lane_count
-from tazza.codegen.loop import count_loop, lanes_below, lanes_of, share, store
+from tazza.codegen.loop import count_loop, lanes_below, lanes_of, share
 from tazza.codegen.rows import element
 from tazza.codegen.writer import gather
 from tazza.data_class import dataclass
-from tazza.device import Context
+from tazza.engines.native import native
 from tazza.engines.native.winograd import SOURCES
 from tazza.engines.native.winograd.algorithm import Algorithm, algorithm
 from tazza.engines.native.winograd.transform import apply_twice
 from tazza.engines.native.winograd.writer import GAP
-from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
+from tazza.operator import LaidOut, Launch, Unsupported
+from tazza.operator.kernel import accepts_strided
 from tazza.ops.shape.copy import COPY
 from tazza.runtime.threads import thread_count
-from tazza.tensor import DataType, Opaque
+from tazza.tensor import Opaque, TensorSpec
 
 ENGINE = "native/winograd"
 
@@ -57,13 +57,10 @@ class Filters:
         return Opaque(ENGINE, self, self.nbytes, derived=True)
 
 
-@launcher(COPY, engine=ENGINE)
-def prepare_filters(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> LaidOut | Launch | Unsupported:
+@native(COPY, engine=ENGINE, accepts=accepts_strided)
+def prepare_filters(X: TensorSpec, Y: TensorSpec) -> LaidOut | Launch | Unsupported:
     """Transform filters; other copies are left to other engines."""
-    del op, context
-    found = filters_to_pack(Filters, inputs[0], outputs[0])
+    found = filters_to_pack(Filters, X, Y)
     if isinstance(found, Unsupported):
         return found
     W, lies, form = found
@@ -120,7 +117,7 @@ class _Code:
                 for number, value in enumerate(chain(*apply_twice(v, self.algorithm.filters, taps))):
                     index = lines.let(f"add i64 {lines.let(f'mul i64 {matrix}, {number}')}, {place}")
                     lines.prefetch(element(lines, U, index), 4 * AHEAD * 2 * v.count, write=True)
-                    store(v, DataType.FLOAT, value, U, index, None)
+                    v.store(value, U, index, None)
 
         r = self.form.r
         count_loop(lines, first, last, row)

@@ -22,9 +22,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from tazza.codegen.emit import Lines
-from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one, share, store
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below, share
 from tazza.codegen.rows import element, when
-from tazza.codegen.writer import FLOAT, scatter
+from tazza.codegen.writer import scatter
 from tazza.data_class import dataclass
 from tazza.engines.native.winograd.algorithm import Algorithm
 from tazza.engines.native.winograd.transform import apply_twice
@@ -187,7 +187,6 @@ class _Writer(ImageWriter):
     def join(self, unit: str) -> None:
         """Add up the sums of all threads, and write dW."""
         v, U = self.v, self.unit(self.U, unit)
-        first = element(self.lines, U, self.sub("0", self.mul("%who", self.w["thread_floats"])))
         vectors = self.size // v.count
 
         # For each vector of the unit, in each of the a * a matrices x: i = x * vectors + its place.
@@ -195,11 +194,7 @@ class _Writer(ImageWriter):
             at = self.add(self.mul(self.div(i, vectors), self.w["u_matrix"]), self.mul(self.rem(i, vectors), v.count))
 
             # U[x] = sum over threads of U[x].
-            def thread(who: str, total: Sequence[str]) -> Sequence[str]:
-                there = self.add(at, self.mul(who, self.w["thread_floats"]))
-                return [v.add(total[0], load(v, FLOAT, first, there, None))]
-
-            self.put(carry_loop(v, "0", "%many", [v.constant(0.0)], thread)[0], U, at)
+            self.put(self.over_threads(U, self.w["thread_floats"], at), U, at)
 
         count_loop(self.lines, "0", str(self.products * vectors), vector)
         self.finish(unit, U)
@@ -271,20 +266,13 @@ class _Writer(ImageWriter):
         # For each tile t of the block: U[c][k] += V[t][c] * Z[t][k].
         def add(t: str, sums: Sequence[str]) -> Sequence[str]:
             tile = self.mul(t, L)
-            pair = [load(v, FLOAT, one, tile, None) for one in Z]
+            pair = [v.load(one, tile, None) for one in Z]
             pixel = element(self.lines, V, tile)
-            found: list[str] = []
             # One number c of V with both vectors k of Z, for ROWS channels c.
-            for r in range(self.rows):
-                one = load_one(v, FLOAT, element(self.lines, pixel, str(r)))
-                found += [v.fma(one, vector, sums[2 * r + half]) for half, vector in enumerate(pair)]
-            return found
+            return self.add_outer(sums, (element(self.lines, pixel, str(r)) for r in range(self.rows)), pair)
 
         # U[x][unit]: ROWS channels c, each 2 vectors of k.
-        places = [str(i * L) for i in range(2 * self.rows)]
-        before = [v.constant(0.0) if begin else load(v, FLOAT, U, place, None) for place in places]
-        for place, value in zip(places, carry_loop(v, "0", count, before, add), strict=True):
-            self.put(value, U, place)
+        self.add_to((U, 2 * self.rows), count, add, begin=begin)
 
     def finish(self, unit: str, U: str) -> None:
         """Write dW for one register tile of channels."""
@@ -303,10 +291,7 @@ class _Writer(ImageWriter):
                 within = self.add(self.mul(self.mul(r, 2), v.count), half * v.count)
                 # U of c and k, a x a: place x = y * a + x.
                 sums = [
-                    [
-                        load(v, FLOAT, U, self.add(within, self.mul(self.w["u_matrix"], y * a + x)), None)
-                        for x in range(a)
-                    ]
+                    [v.load(U, self.add(within, self.mul(self.w["u_matrix"], y * a + x)), None) for x in range(a)]
                     for y in range(a)
                 ]
                 at = self.add(self.mul(channel, w["w_c"]), self.mul(start, w["w_k"]))
@@ -331,8 +316,8 @@ class _Writer(ImageWriter):
             dY = element(lines, w["dY"], k)
 
             def add(pixel: str, sums: Sequence[str]) -> Sequence[str]:
-                return [v.add(sums[0], load(v, FLOAT, dY, self.mul(pixel, w["y_pixel"]), mask))]
+                return [v.add(sums[0], v.load(dY, self.mul(pixel, w["y_pixel"]), mask))]
 
-            store(v, FLOAT, carry_loop(v, "0", pixels, [v.constant(0.0)], add)[0], w["db"], k, mask)
+            v.store(carry_loop(v, "0", pixels, [v.constant(0.0)], add)[0], w["db"], k, mask)
 
         count_loop(lines, first, last, channels)

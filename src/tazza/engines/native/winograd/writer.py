@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from tazza.codegen.loop import count_loop, lanes_below, load
+from tazza.codegen.loop import count_loop, lanes_below
 from tazza.codegen.rows import element
-from tazza.codegen.writer import FLOAT, LINE, Writer
+from tazza.codegen.writer import LINE, Writer
 from tazza.data_class import dataclass
 from tazza.engines.native.winograd.algorithm import Matrix
 from tazza.engines.native.winograd.transform import apply_twice
@@ -142,7 +142,7 @@ class ImageWriter(Writer):
             c = self.mul(group, v.count)
             masks = self.masks(down, across, lanes_below(v, self.sub(channels, c)))
             pixels = [
-                [load(v, FLOAT, self.pixel(start, i, j, image), c, mask) for j, mask in enumerate(row)]
+                [v.load(self.pixel(start, i, j, image), c, mask) for j, mask in enumerate(row)]
                 for i, row in enumerate(masks)
             ]
             # matrix d matrix^T, number = row * columns + column.

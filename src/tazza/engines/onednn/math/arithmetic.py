@@ -6,12 +6,14 @@ in scratch memory first, by a reorder whose source has strides of 0.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow, unless_mixed
 from tazza.engines.onednn.eltwise import eltwise_ns
 from tazza.engines.onednn.launch import Operand, Part, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.prepare import Answer, onednn, wished
-from tazza.engines.onednn.primitive import Attributes, Eltwise, PrimitiveDescriptor, describe
+from tazza.engines.onednn.primitive import Attributes, Eltwise, describe
 from tazza.engines.onednn.shape.copy import reorder
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.math.arithmetic import binaries
@@ -41,60 +43,54 @@ def binary(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     for layout in _layouts(op, specs, in_place=over_a or over_b):
         for way in (_as_they_lie, _spread_first):
             try:
-                return LaidOut(way(op, specs, layout, order, attributes), _reads(specs, layout))
+                seen, operands, steps = way(op, specs, layout)
+                given = (seen[order[0]], seen[order[1]], seen["C"])
+                found = describe("binary", ALGORITHMS[op.type], *given, attributes=attributes).unless_slow
             except Unimplemented as error:
                 refusal = Unsupported(error.message)
+                continue
+            arguments: dict[str | int, Operand] = {"src_0": operands[order[0]], "src_1": operands[order[1]], "dst": "C"}
+            launch = SequenceLaunch((*steps, PrimitiveLaunch(found, arguments)))
+            return LaidOut(launch, _reads(specs, layout))
     return refusal
 
 
-def _as_they_lie(
-    op: OpView, specs: dict[str, TensorSpec], layout: Layout, order: str, attributes: Attributes
-) -> SequenceLaunch:
-    """Return what computes C in that layout in one step, the operands in that order.
+Way: TypeAlias = "tuple[dict[str, Descriptor], dict[str, Operand], list[PrimitiveLaunch]]"
+"""What A, B and C are to the last primitive, which operands A and B are then, and the steps before it."""
+
+
+def _as_they_lie(op: OpView, specs: dict[str, TensorSpec], layout: Layout) -> Way:
+    """Compute C in that layout in one step.
 
     Raises:
         Unimplemented: oneDNN has no code for that.
     """
-    seen = _see(op, specs, layout)
-    found = _describe(op.type, (seen[order[0]], seen[order[1]], seen["C"]), attributes)
-    return SequenceLaunch((PrimitiveLaunch(found, {"src_0": order[0], "src_1": order[1], "dst": "C"}),))
+    return _see(op, specs, layout), {"A": "A", "B": "B"}, []
 
 
-def _spread_first(
-    op: OpView, specs: dict[str, TensorSpec], layout: Layout, order: str, attributes: Attributes
-) -> SequenceLaunch:
-    """Return what first repeats each broadcast operand until it has the shape of C, in that layout.
+def _spread_first(op: OpView, specs: dict[str, TensorSpec], layout: Layout) -> Way:
+    """First repeat each broadcast operand until it has the shape of C, in that layout.
 
     Raises:
         Unimplemented: oneDNN has no code for that.
     """
     C, dims = specs["C"], _dims(op, specs)
     whole = Descriptor.of(C.shape, C.dtype, layout)
-    found = _describe(op.type, (whole, whole, whole), attributes)
-    operands: dict[str, Operand] = {}
+    operands: dict[str, Operand] = {"A": "A", "B": "B"}
     steps: list[PrimitiveLaunch] = []
-    for letter in order:
-        operands[letter] = letter
+    for letter in operands:
         if specs[letter].shape != C.shape:
             operands[letter] = Part(letter)
             pairs = zip(dims[letter], Dim(dims[letter]).strides(), strict=True)
             repeated = Strided(tuple(0 if extent == 1 else step for extent, step in pairs))
             copy = reorder(Descriptor.of(C.shape, C.dtype, repeated), whole)
             steps.append(PrimitiveLaunch(copy, {"src": letter, "dst": operands[letter]}))
-    steps.append(PrimitiveLaunch(found, {"src_0": operands[order[0]], "src_1": operands[order[1]], "dst": "C"}))
-    return SequenceLaunch(tuple(steps))
+    return dict.fromkeys("ABC", whole), operands, steps
 
 
 def _reads(specs: dict[str, TensorSpec], layout: Layout) -> dict[str, Layout]:
     C = specs["C"]
     return {letter: layout if specs[letter].shape == C.shape else ROW_MAJOR for letter in "AB"} | {"C": layout}
-
-
-def _describe(type: str, descriptors: tuple[Descriptor, ...], attributes: Attributes) -> PrimitiveDescriptor:
-    found = describe("binary", ALGORITHMS[type], *descriptors, attributes=attributes)
-    if found.is_slow:
-        raise Unimplemented(f"oneDNN has only its reference code ({found.implementation})")
-    return found
 
 
 def _layouts(op: OpView, specs: dict[str, TensorSpec], *, in_place: bool) -> list[Layout]:

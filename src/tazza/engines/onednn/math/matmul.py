@@ -7,19 +7,17 @@ every one. Y is row-major.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import cast
 
 from tazza.data_class import dataclass
 from tazza.engines.onednn.descriptor import Descriptor
-from tazza.engines.onednn.epilogue import epilogue_launch, overwritten_operand, post_ops, translate_epilogue
-from tazza.engines.onednn.launch import PrimitiveLaunch
+from tazza.engines.onednn.epilogue import Epilogue
 from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.prepare import Answer, onednn
-from tazza.engines.onednn.primitive import Attributes, PostOp, PrimitiveDescriptor, describe
+from tazza.engines.onednn.primitive import Attributes, describe
 from tazza.operator import LaidOut, OpView
 from tazza.ops.math.matmul import BATCH_MATMUL, MATMUL
-from tazza.ops.nn.fused import FUSED_MATMUL, epilogue_of
+from tazza.ops.nn.fused import FUSED_MATMUL
 from tazza.runtime.fpmath import FPMATH
 from tazza.tensor import ROW_MAJOR, Layout, Opaque, TensorSpec
 
@@ -50,38 +48,31 @@ class Side:
         return tuple(dict.fromkeys((self.spec.layout, ROW_MAJOR)))
 
 
-def _describe_product(
-    a: Side, b: Side, Y: TensorSpec, follow: Callable[[Descriptor], tuple[PostOp, ...]]
-) -> tuple[PrimitiveDescriptor, dict[str, Layout]]:
-    """Return the primitive descriptor of Y = a b, and the layouts in which it reads A and B.
+def _product(op: OpView, a: Side, b: Side, Y: TensorSpec) -> LaidOut:
+    """Return Y = a b with what follows, and the layouts in which it reads A and B.
 
     Raises:
         Unimplemented: oneDNN has nothing but its reference code.
     """
-    refusal = Unimplemented("oneDNN multiplies no such matrices")
+    follow, refusal = Epilogue.of(op), Unimplemented("oneDNN multiplies no such matrices")
     for layouts in ((first, second) for first in a.layouts for second in b.layouts):
         try:
             left, right = a.see(layouts[0]), b.see(layouts[1])
             batch = map(max, left.dims[:-2], right.dims[:-2])
             target = Descriptor.of((*batch, left.dims[-2], right.dims[-1]), Y.dtype)
-            attributes = Attributes(follow(target), FPMATH.value)
+            attributes = Attributes(follow.post_ops(target), FPMATH.value)
             flops = 2 * Y.size * right.dims[-2]
-            found = describe("matmul", left, right, None, target, attributes=attributes, flops=flops)
+            found = describe("matmul", left, right, None, target, attributes=attributes, flops=flops).unless_slow
         except Unimplemented as error:
             refusal = error
             continue
-        if not found.is_slow:
-            return found, dict(zip("AB", layouts, strict=True))
-        refusal = Unimplemented(f"oneDNN has only its reference code ({found.implementation})")
+        operands = {"S": ROW_MAJOR} if follow.operands else {}
+        launch = follow.launch(found, {"src": "A", "weights": "B", "dst": "Y"})
+        return LaidOut(launch, {"A": layouts[0], "B": layouts[1], **operands})
     try:
         raise refusal
     finally:
         del refusal  # its traceback holds this frame
-
-
-def _nothing(target: Descriptor) -> tuple[PostOp, ...]:
-    del target
-    return ()
 
 
 def _matrix(op: OpView, side: str, spec: TensorSpec) -> Side:
@@ -90,27 +81,11 @@ def _matrix(op: OpView, side: str, spec: TensorSpec) -> Side:
     return Side(spec, dims, bool(op.arguments[f"trans_{side}"]))
 
 
+@onednn(FUSED_MATMUL)
 @onednn(MATMUL, empty="zero")
 def matmul(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
-    """Y = A B."""
-    sides = _matrix(op, "a", specs["A"]), _matrix(op, "b", specs["B"])
-    found, layouts = _describe_product(*sides, specs["Y"], _nothing)
-    return LaidOut(PrimitiveLaunch(found, {"src": "A", "weights": "B", "dst": "Y"}), layouts)
-
-
-@onednn(FUSED_MATMUL)
-def fused_matmul(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
-    """Y = epilogue(A B, S ...)."""
-    steps = translate_epilogue(epilogue_of(op))
-    overwritten = overwritten_operand(tuple(op.definition.input), op.definition.output[0], op.operands)
-
-    def follow(target: Descriptor) -> tuple[PostOp, ...]:
-        return post_ops(steps, target, overwritten)[0]
-
-    sides = _matrix(op, "a", specs["A"]), _matrix(op, "b", specs["B"])
-    found, layouts = _describe_product(*sides, specs["Y"], follow)
-    launch = epilogue_launch(found, {"src": "A", "weights": "B", "dst": "Y"}, steps, overwritten)
-    return LaidOut(launch, layouts | ({"S": ROW_MAJOR} if op.operands else {}))
+    """Y = epilogue(A B, S ...), without an epilogue the product itself."""
+    return _product(op, _matrix(op, "a", specs["A"]), _matrix(op, "b", specs["B"]), specs["Y"])
 
 
 @onednn(BATCH_MATMUL, empty="zero")
@@ -126,8 +101,7 @@ def batch_matmul(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
         sides = Side(A, (A.size // A.shape[-1], A.shape[-1]), swapped=False), Side(B, second[1], trans_b)
     else:
         sides = Side(A, (*batches[0], *first[1]), trans_a), Side(B, (*batches[1], *second[1]), trans_b)
-    found, layouts = _describe_product(*sides, specs["Y"], _nothing)
-    return LaidOut(PrimitiveLaunch(found, {"src": "A", "weights": "B", "dst": "Y"}), layouts)
+    return _product(op, *sides, specs["Y"])
 
 
 def _joined(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:

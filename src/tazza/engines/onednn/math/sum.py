@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow, unless_mixed
+from tazza.engines.onednn.estimate import passes_ns
 from tazza.engines.onednn.launch import Operand, PrimitiveLaunch
 from tazza.engines.onednn.library import constant
 from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import describe
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.math.sum import SUM
-from tazza.runtime.machine import machine
 from tazza.tensor import DataType, Layout, Strided, TensorSpec
 
 FLOATS = frozenset({DataType.FLOAT, DataType.BFLOAT16, DataType.FLOAT16})
@@ -24,9 +24,7 @@ SUM_PASSES = 1.5
 def sum_ns(op: OpView, specs: dict[str, TensorSpec]) -> float | None:
     """Return about how long a sum of several takes; of two, it is as fast as a compiled formula."""
     plain = all(isinstance(spec.layout, Strided) for spec in specs.values())
-    if len(op.definition.input) == 2 or not plain:
-        return None
-    return SUM_PASSES * sum(spec.nbytes for spec in specs.values()) / machine().memory_bytes_per_ns
+    return passes_ns(SUM_PASSES, *specs.values()) if plain and len(op.definition.input) != 2 else None
 
 
 @onednn(SUM, empty="zero", accepts=accepts_narrow, batch_invariant=True, estimate_ns=sum_ns)

@@ -11,25 +11,20 @@ epsilon); that, and the running pair, are small launches on vectors of C element
 
 from __future__ import annotations
 
+import math
+
 from tazza.engines.onednn.descriptor import Descriptor
+from tazza.engines.onednn.estimate import passes
 from tazza.engines.onednn.image import Order
 from tazza.engines.onednn.launch import Constant, Operand, Part, PrimitiveLaunch, SequenceLaunch
-from tazza.engines.onednn.library import constant
+from tazza.engines.onednn.library import Unimplemented, constant
 from tazza.engines.onednn.prepare import Answer, onednn, wished
 from tazza.engines.onednn.primitive import Attributes, Eltwise, PrimitiveDescriptor, describe
-from tazza.operator import LaidOut, OpView, Unsupported
+from tazza.operator import LaidOut, OpView
 from tazza.ops.nn.batch_norm import SPATIAL_BN, SPATIAL_BN_GRADIENT
-from tazza.runtime.machine import machine
 from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
 
 VARIANCE = Part("variance")
-PASSES = {SPATIAL_BN.type: 4, SPATIAL_BN_GRADIENT.type: 6}
-"""How often training goes over X: twice for its statistics, and once to read and to write."""
-
-
-def batch_norm_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
-    """Return how long all passes over X take."""
-    return PASSES[op.type] * specs["X"].nbytes / machine().memory_bytes_per_ns
 
 
 def _flags(*names: str) -> int:
@@ -48,33 +43,33 @@ def _shared_layout(shown: TensorSpec, *others: TensorSpec) -> Layout:
     return next((one.layout for one in (shown, *others) if wished(one)), ROW_MAJOR)
 
 
-def _obstacle(op: OpView, x: Descriptor) -> Unsupported | None:
+def _seen(op: OpView, specs: dict[str, TensorSpec], target: str, *others: str) -> tuple[Layout, Descriptor]:
+    """Return the layout of X and of what is as large, among it the output `target`, and X as oneDNN sees it.
+
+    Raises:
+        Unimplemented: these statistics are not oneDNN's.
+    """
+    X = specs["X"]
+    in_place = op.definition.output[0] in op.definition.input
+    layout = specs[target].layout if in_place else _shared_layout(X, *(specs[one] for one in (*others, target)))
+    x = Order.of(op, X).see(X, layout)
     if op.num_batches > 1:
-        return Unsupported(f"num_batches = {op.num_batches}: oneDNN takes statistics of one batch")
+        raise Unimplemented(f"num_batches = {op.num_batches}: oneDNN takes statistics of one batch")
     if _count(x) == 1 and not op.is_test:
-        return Unsupported("one value a channel: oneDNN gives it a variance of 0, not NaN")
-    return None
+        raise Unimplemented("one value a channel: oneDNN gives it a variance of 0, not NaN")
+    return layout, x
 
 
 def _count(x: Descriptor) -> int:
     """Return n."""
-    product = 1
-    for axis, extent in enumerate(x.dims):
-        product *= 1 if axis == 1 else extent
-    return product
+    return math.prod(x.dims) // x.dims[1]
 
 
-@onednn(SPATIAL_BN, estimate_ns=batch_norm_ns)
+# Training goes over X twice for its statistics, and once to read and to write.
+@onednn(SPATIAL_BN, estimate_ns=passes(4, "X"))
 def spatial_bn(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y, and in training the running and the saved pair."""
-    X = specs["X"]
-    order = Order.of(op, X)
-    in_place = op.definition.output[0] in op.definition.input
-    layout = specs["Y"].layout if in_place else _shared_layout(X, specs["Y"])
-    x = order.see(X, layout)
-    obstacle = _obstacle(op, x)
-    if obstacle is not None:
-        return obstacle
+    layout, x = _seen(op, specs, "Y")
     arguments: dict[str | int, Operand] = {"src": "X", "dst": "Y", "scale": "scale", "shift": "bias"}
     if op.is_test:
         found = _forward("forward_inference", x, op.epsilon, "use_global_stats")
@@ -108,17 +103,10 @@ def _blend(
     return PrimitiveLaunch(found, {number: first, number + 1: second, "dst": target})
 
 
-@onednn(SPATIAL_BN_GRADIENT, empty="zero", estimate_ns=batch_norm_ns)
+@onednn(SPATIAL_BN_GRADIENT, empty="zero", estimate_ns=passes(6, "X"))
 def spatial_bn_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Compute dX, dscale and dbias from X, dY and the pair that the forward operator took."""
-    X = specs["X"]
-    order = Order.of(op, X)
-    in_place = op.definition.output[0] in op.definition.input
-    layout = specs["dX"].layout if in_place else _shared_layout(X, specs["dY"], specs["dX"])
-    x = order.see(X, layout)
-    obstacle = _obstacle(op, x)
-    if obstacle is not None:
-        return obstacle
+    layout, x = _seen(op, specs, "dX", "dY")
     steps: list[PrimitiveLaunch] = []
     variance: Operand = "inv_std"
     if not op.is_test:

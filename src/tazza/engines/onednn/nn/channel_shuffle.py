@@ -20,22 +20,14 @@ from tazza.tensor import TensorSpec
 CHANNELS = 1
 
 
+@onednn(CHANNEL_SHUFFLE_GRADIENT, empty="zero")
 @onednn(CHANNEL_SHUFFLE, empty="zero", batch_invariant=True)
 def channel_shuffle(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
-    """Y from X."""
-    X = specs["X"]
-    image = Order.of(op, X).see(X)
-    found = _describe_shuffle(image, op.group)
-    return LaidOut(PrimitiveLaunch(found, {"src": "X", "dst": "Y"}), {"Y": X.layout})
-
-
-@onednn(CHANNEL_SHUFFLE_GRADIENT, empty="zero")
-def channel_shuffle_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
-    """DX from dY: the shuffle with K groups."""
-    dY = specs["dY"]
-    image = Order.of(op, dY).see(dY)
-    found = _describe_shuffle(image, image.dims[CHANNELS] // op.group)
-    return LaidOut(PrimitiveLaunch(found, {"src": "dY", "dst": "dX"}), {"dX": dY.layout})
+    """Y from X, or dX from dY, which is the shuffle with K groups."""
+    read, written = ("X", "Y") if "X" in specs else ("dY", "dX")
+    image = Order.of(op, specs[read]).see(specs[read])
+    found = _describe_shuffle(image, op.group if read == "X" else image.dims[CHANNELS] // op.group)
+    return LaidOut(PrimitiveLaunch(found, {"src": read, "dst": written}), {written: specs[read].layout})
 
 
 def _describe_shuffle(image: Descriptor, groups: int) -> PrimitiveDescriptor:

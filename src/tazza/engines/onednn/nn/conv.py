@@ -9,18 +9,20 @@ where channels-last has no good code, oneDNN chooses. W has whatever oneDNN want
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TypeAlias
 
 from tazza.data_class import dataclass
 from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow, is_blocked
+from tazza.engines.onednn.epilogue import Epilogue
 from tazza.engines.onednn.estimate import conv_flops, conv_ns
-from tazza.engines.onednn.launch import Operand, PrimitiveLaunch
+from tazza.engines.onednn.image import Order
+from tazza.engines.onednn.launch import LETTERS, Part, PrimitiveLaunch, SequenceLaunch, by_letter
 from tazza.engines.onednn.narrow import narrowed
 from tazza.engines.onednn.prepare import Answer, onednn, wished
-from tazza.engines.onednn.primitive import Attributes, PostOp, PrimitiveDescriptor, at_least, describe, first_fast
+from tazza.engines.onednn.primitive import Attributes, PrimitiveDescriptor, at_least, describe, first_fast
 from tazza.engines.onednn.reach import far_steps, spatial_dimensions
 from tazza.engines.onednn.search import Requests, best, searched
 from tazza.operator import LaidOut, OpView, Unsupported
@@ -29,109 +31,151 @@ from tazza.ops.nn.window import Window
 from tazza.runtime.fpmath import FPMATH
 from tazza.tensor import DataType, Layout, Opaque, TensorSpec
 
+FORWARD = "src", "weights", "bias", "dst"
+RESULT = Part("result")
+
 
 @dataclass(frozen=True)
 class Geometry:
-    """A convolution as oneDNN takes it."""
+    """A convolution as oneDNN takes it; `tail` is the padding behind the image."""
 
     window: Window
+    tail: tuple[int, ...]
     group: int
-    last: bool
+    order: Order
 
     @classmethod
     def of(cls, op: OpView, X: TensorSpec, W: TensorSpec) -> Geometry:
         """Return the geometry of a convolution of these inputs."""
         window, _ = conv_window(op, X.shape, W.shape)
-        return cls(window, op.group, op.order.upper() == "NHWC")
+        return cls(window, window.tail, op.group, Order.of(op, X))
+
+    # -- what transposed convolutions have otherwise -------------------------------------------------------------------
+
+    @property
+    def operation(self) -> str:
+        """What oneDNN calls it."""
+        return "convolution"
+
+    @property
+    def first(self) -> tuple[int, ...]:
+        """The axes of the blob W in the order (M, C, k...)."""
+        return self.order.to_first
+
+    @property
+    def cut(self) -> Unsupported | None:
+        """Why what lies beyond the image is not oneDNN's."""
+        if min(self.window.head) < 0:
+            return Unsupported(f"pads {self.window.head} before the image: oneDNN cuts nothing off")
+        if any(tail + stride <= 0 for tail, stride in zip(self.tail, self.window.stride, strict=True)):
+            return Unsupported(f"pads {self.tail} behind the image: oneDNN cuts less than a stride off")
+        return None
+
+    def math(self, X: TensorSpec, W: TensorSpec) -> tuple[str, DataType]:
+        """Return the type that products may be computed in, and that of the elements of X and W in memory."""
+        if self.group > 1 and _pairs_groups(self.filter_dims(W)):
+            return "", X.dtype
+        return FPMATH.value, narrowed(X.dtype)
+
+    def flops(self, X: TensorSpec, W: TensorSpec, Y: TensorSpec) -> int:
+        """Return how much there is to compute."""
+        del X
+        return conv_flops(W, Y)
+
+    def hint(self, flops: int, *given: Descriptor | None) -> PrimitiveDescriptor | None:
+        """Return the forward primitive that oneDNN wants to see beside a backward one of these descriptors."""
+        del flops, given
+        return None
+
+    # -- what it is to oneDNN ------------------------------------------------------------------------------------------
 
     @property
     def obstacle(self) -> Unsupported | None:
         """Why oneDNN does not take it."""
-        window = self.window
-        refused = spatial_dimensions(window)
-        if refused is not None:
-            return refused
-        if min(window.head) < 0:
-            return Unsupported(f"pads {window.head} before the image: oneDNN cuts nothing off")
-        if any(tail + stride <= 0 for tail, stride in zip(window.tail, window.stride, strict=True)):
-            return Unsupported(f"pads {window.tail} behind the image: oneDNN cuts less than a stride off")
-        return far_steps(window, window.tail)
+        refused = spatial_dimensions(self.window)
+        refused = self.cut if refused is None else refused
+        return far_steps(self.window, self.tail) if refused is None else refused
 
     @property
     def numbers(self) -> tuple[tuple[int, ...], ...]:
         """Strides, dilations (0 is dense), pads before and behind."""
         window = self.window
-        return window.stride, tuple(step - 1 for step in window.dilation), window.head, window.tail
+        return window.stride, tuple(step - 1 for step in window.dilation), window.head, self.tail
+
+    def forward(
+        self,
+        *given: Descriptor | None,
+        flops: int,
+        attributes: Attributes | None = None,
+        kind: str = "forward_inference",
+    ) -> PrimitiveDescriptor:
+        """Return what gives Y, for the descriptors of X, W, b and Y."""
+        described = f"{self.operation}_forward", kind, f"{self.operation}_direct", *given, *self.numbers
+        return describe(*described, attributes=attributes, flops=flops)
+
+    def backward(self, of: str, flops: int, *given: Descriptor | None) -> PrimitiveDescriptor:
+        """Return what gives dW and db, for X, dW, db and dY; of "data" what gives dX, for dX, W and dY."""
+        described = f"{self.operation}_backward_{of}", f"{self.operation}_direct", *given, *self.numbers
+        return describe(*described, self.hint(flops, *given), flops=flops)
+
+    # -- layouts -------------------------------------------------------------------------------------------------------
 
     @property
-    def _to_first(self) -> tuple[int, ...]:
-        rank = self.window.rank + 2
-        return (0, rank - 1, *range(1, rank - 1)) if self.last else tuple(range(rank))
+    def _axes(self) -> tuple[int, ...]:
+        """The axes of the blob W in oneDNN's order; with groups its axis 0 counts as two, G and what is of a group."""
+        return self.first if self.group == 1 else (0, *(axis + 1 for axis in self.first))
 
-    @property
-    def _to_blob(self) -> tuple[int, ...]:
-        rank = self.window.rank + 2
-        return (0, *range(2, rank), 1) if self.last else tuple(range(rank))
+    def _split(self, W: TensorSpec) -> tuple[int, ...]:
+        return tuple(W.shape) if self.group == 1 else (self.group, W.shape[0] // self.group, *W.shape[1:])
 
-    def image(self, spec: TensorSpec) -> Descriptor:
-        """Return the descriptor of X or Y as it lies, channels first."""
-        return Descriptor.of(spec).permute(self._to_first)
-
-    def filters(self, spec: TensorSpec) -> Descriptor:
-        """Return the descriptor of W as it lies: (M, C, k...), or (G, M/G, C/G, k...) with groups.
-
-        Raises:
-            Unimplemented: it lies in a form that cannot be seen so.
-        """
-        if isinstance(spec.layout, Opaque):
-            found = Descriptor.of(spec)
-            rank = self.window.rank + 2
-            axes = self._to_first if len(found.dims) == rank else (0, *(axis + 1 for axis in self._to_first))
-            return found.permute(axes)
-        return Descriptor.of(spec).permute(self._to_first).reshape(self.filter_dims(spec))
-
-    def filter_dims(self, spec: TensorSpec) -> tuple[int, ...]:
+    def filter_dims(self, W: TensorSpec) -> tuple[int, ...]:
         """Return (M, C, k...), or (G, M/G, C/G, k...) with groups."""
-        M, *rest = (spec.shape[axis] for axis in self._to_first)
-        return (M, *rest) if self.group == 1 else (self.group, M // self.group, *rest)
+        return tuple(self._split(W)[axis] for axis in self._axes)
+
+    def filters(self, W: TensorSpec) -> Iterator[Descriptor]:
+        """Yield the descriptor of W as it lies, if it can be seen so, with these extents."""
+        found = Descriptor.of(W)
+        if not isinstance(W.layout, Opaque):
+            found = found.reshape(self._split(W))
+        if len(found.dims) == len(self._axes):
+            yield found.permute(self._axes)
+
+    def layouts(self, found: PrimitiveDescriptor, specs: dict[str, TensorSpec], *names: str) -> dict[str, Layout]:
+        """Return the layouts of the blobs that are these arguments of a primitive."""
+        made: dict[str, Layout] = {}
+        for name in names:
+            letter = LETTERS[name]
+            if letter in specs:
+                see = self.filter_layout if letter.endswith("W") else self.image_layout
+                made[letter] = see(found.argument(name), specs[letter])
+        return made
 
     def image_layout(self, found: Descriptor, spec: TensorSpec) -> Layout:
         """Return the layout of X or Y for its blob."""
-        return found.permute(self._to_blob).layout(dtype=spec.dtype)
+        return self.order.layout(found, spec.dtype)
 
-    def filter_layout(self, found: Descriptor, spec: TensorSpec) -> Layout:
+    def filter_layout(self, found: Descriptor, W: TensorSpec) -> Layout:
         """Return the layout of W for its blob."""
-        if self.group == 1:
-            return found.permute(self._to_blob).layout(dtype=spec.dtype)
-        axes = (0, *(axis + 1 for axis in self._to_blob))
         # With the channels last, G and M/G are neighbours in both; so the blob's extents are a reshape of these.
-        return found.permute(axes).layout(spec.shape, dtype=spec.dtype)
+        axes = self._axes
+        return found.permute(sorted(range(len(axes)), key=axes.__getitem__)).layout(W.shape, dtype=W.dtype)
 
     def requests(self, shown: TensorSpec, *others: TensorSpec, dtype: DataType) -> dict[str, Descriptor]:
         """Return the descriptors by which an image may be asked for, best first, with elements of `dtype`.
 
         Channels-last, unless it or one of `others` lies in blocks already: then first whatever oneDNN likes.
         """
-        dims = [shown.shape[axis] for axis in self._to_first]
-        last, free = Descriptor.channels_last(dims, dtype), Descriptor.any(dims, dtype)
+        free = self.order.any(shown, dtype)
+        last = Descriptor.channels_last(free.dims, dtype)
         if any(is_blocked(one) for one in (shown, *others)):
             return {"free": free, "channels-last": last}
         return {"channels-last": last, "free": free}
 
 
-PostOps: TypeAlias = Callable[[Descriptor], tuple[PostOp, ...]]
-"""Post-ops for a destination that is asked for by this descriptor."""
-
-
-def no_post_ops(target: Descriptor) -> tuple[PostOp, ...]:
-    del target
-    return ()
-
-
 def conv_ways(
     shape: Geometry,
     specs: dict[str, TensorSpec],
-    follow: PostOps = no_post_ops,
+    follow: Epilogue,
     *,
     in_place: bool = False,
     whole: bool = False,
@@ -142,27 +186,19 @@ def conv_ways(
     and W are multiplied in.
     """
     X, W, Y = specs["X"], specs["W"], specs["Y"]
-    fpmath = "" if shape.group > 1 and _pairs_groups(shape.filter_dims(W)) else FPMATH.value
-    dtype = narrowed(X.dtype) if fpmath else X.dtype
+    fpmath, dtype = shape.math(X, W)
     weights = Descriptor.any(shape.filter_dims(W), dtype)
     bias = Descriptor.of(specs["b"]) if "b" in specs else None
 
     def ask(source: Descriptor, target: Descriptor) -> PrimitiveDescriptor:
-        return describe(
-            "convolution_forward",
-            "forward_inference",
-            "convolution_direct",
-            *(source, weights, bias, target),
-            *shape.numbers,
-            attributes=Attributes(follow(target), fpmath),
-            flops=conv_flops(W, Y),
-        )
+        attributes = Attributes(follow.post_ops(target), fpmath)
+        return shape.forward(source, weights, bias, target, flops=shape.flops(X, W, Y), attributes=attributes)
 
     sources, targets = shape.requests(X, Y, dtype=dtype), shape.requests(Y, X, dtype=Y.dtype if whole else dtype)
     ways = {name: partial(ask, sources[name], targets[name]) for name in sources}
     if not in_place and not wished(Y):
         return ways
-    fixed = {f"{name}, Y as wished": partial(ask, source, shape.image(Y)) for name, source in sources.items()}
+    fixed = {f"{name}, Y as wished": partial(ask, source, shape.order.see(Y)) for name, source in sources.items()}
     return fixed if in_place else fixed | ways
 
 
@@ -200,47 +236,43 @@ def conv_fast(ways: Iterable[Callable[[], PrimitiveDescriptor]]) -> PrimitiveDes
     better, channels = FASTER[prefix]
     second = next(islice(found.alternatives(), 1, 2), found)
     same = all(second.argument(name) == found.argument(name) for name in ("src", "dst"))
-    return second if same and second.implementation.startswith(better) and _channels(found) >= channels else found
+    wide = found.argument("dst").dims[1] >= channels
+    return second if same and wide and second.implementation.startswith(better) else found
 
 
-def _channels(found: PrimitiveDescriptor) -> int:
-    return found.argument("dst").dims[1]
+def requests_of(shape: Geometry, op: OpView, specs: dict[str, TensorSpec]) -> Requests | Unsupported:
+    """Return the ways to ask; where Y overwrites an S in a layout that nothing fast writes, also to write elsewhere."""
+    if shape.obstacle is not None:
+        return shape.obstacle
+    follow = Epilogue.of(op)
+    whole = follow.keeps_whole(narrowed(specs["Y"].dtype))
+    moved = whole and specs["Y"].layout != specs["Y"].layout.whole  # what Y overwrites will lie as Y does
+    if moved:
+        specs = specs | {"Y": replace(specs["Y"], layout=specs["Y"].layout.whole)}
+    arguments = by_letter(specs, *FORWARD)
 
+    def layouts(found: PrimitiveDescriptor) -> dict[str, Layout]:
+        made = shape.layouts(found, specs, "src", "weights", "dst")
+        return made | ({"S": made["Y"]} if follow.operands else {})
 
-def conv_choice(
-    ways: Mapping[str, Callable[[], PrimitiveDescriptor]],
-    answer: Callable[[PrimitiveDescriptor], LaidOut],
-    otherwise: Requests | None = None,
-) -> Requests:
-    """Return requests of which `conv_fast` takes one."""
-    return Requests(ways, answer, otherwise, conv_fast)
+    def direct(found: PrimitiveDescriptor) -> LaidOut:
+        return LaidOut(follow.launch(found, arguments), layouts(found))
 
+    def detour(found: PrimitiveDescriptor) -> LaidOut:
+        main = PrimitiveLaunch(found, {**arguments, "dst": RESULT, **follow.elsewhere.arguments})
+        back = describe("reorder", found.argument("dst"), shape.order.see(specs["Y"]), attributes=Attributes())
+        copied = PrimitiveLaunch(back, {"src": RESULT, "dst": "Y"})
+        return LaidOut(SequenceLaunch((main, copied)), layouts(found) | {"Y": specs["Y"].layout})
 
-def conv_arguments(specs: dict[str, TensorSpec]) -> dict[str | int, Operand]:
-    """Return which letter is which argument."""
-    bias: dict[str | int, Operand] = {"bias": "b"} if "b" in specs else {}
-    return {"src": "X", "weights": "W", "dst": "Y", **bias}
-
-
-def conv_layouts(shape: Geometry, found: PrimitiveDescriptor, specs: dict[str, TensorSpec]) -> dict[str, Layout]:
-    """Return the layouts of X, W and Y."""
-    return {
-        "X": shape.image_layout(found.argument("src"), specs["X"]),
-        "W": shape.filter_layout(found.argument("weights"), specs["W"]),
-        "Y": shape.image_layout(found.argument("dst"), specs["Y"]),
-    }
+    if follow.overwritten is None or moved:
+        return Requests(conv_ways(shape, specs, follow, whole=whole), direct, first=conv_fast)
+    elsewhere = Requests(conv_ways(shape, specs, follow.elsewhere, whole=whole), detour, first=conv_fast)
+    return Requests(conv_ways(shape, specs, follow, in_place=True, whole=whole), direct, elsewhere, conv_fast)
 
 
 @searched(*CONVS)
 def conv_requests(op: OpView, specs: dict[str, TensorSpec]) -> Requests | Unsupported:
-    shape = Geometry.of(op, specs["X"], specs["W"])
-    if shape.obstacle is not None:
-        return shape.obstacle
-
-    def answer(found: PrimitiveDescriptor) -> LaidOut:
-        return LaidOut(PrimitiveLaunch(found, conv_arguments(specs)), conv_layouts(shape, found, specs))
-
-    return conv_choice(conv_ways(shape, specs), answer)
+    return requests_of(Geometry.of(op, specs["X"], specs["W"]), op, specs)
 
 
 @onednn(*CONVS, empty="zero", accepts=accepts_narrow, estimate_ns=conv_ns)

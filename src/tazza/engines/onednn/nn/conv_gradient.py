@@ -23,8 +23,8 @@ from tazza.codegen.kernel import unavailable
 from tazza.codegen.tall_product import Grid, Windows, tall_product
 from tazza.data_class import dataclass
 from tazza.engines.onednn.descriptor import Descriptor, is_blocked
-from tazza.engines.onednn.estimate import conv_flops, conv_gradient_ns
-from tazza.engines.onednn.launch import Operand, Part, PrimitiveLaunch, SequenceLaunch
+from tazza.engines.onednn.estimate import conv_gradient_ns
+from tazza.engines.onednn.launch import LETTERS, Operand, Part, PrimitiveLaunch, SequenceLaunch, by_letter
 from tazza.engines.onednn.nn.conv import Geometry
 from tazza.engines.onednn.prepare import Answer, onednn, wished
 from tazza.engines.onednn.primitive import PrimitiveDescriptor, describe, first_fast
@@ -54,20 +54,20 @@ class Weights:
 @onednn(*CONV_GRADIENTS, empty="zero", estimate_ns=conv_gradient_ns)
 def conv_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """DW and db by one primitive, or what is faster; dX by another, which reads W in another layout than Conv."""
-    W = specs["W"]
-    shape = Geometry.of(op, specs["X"], W)
+    shape = Geometry.of(op, specs["X"], specs["W"])
     if shape.obstacle is not None:
         return shape.obstacle
     weights = product(shape, specs)
-    if weights is None:
-        weights = convolution(shape, specs)
-    layouts = dict(weights.layouts)
+    return with_data(shape, specs, convolution(shape, specs) if weights is None else weights)
+
+
+def with_data(shape: Geometry, specs: dict[str, TensorSpec], weights: Weights) -> LaidOut:
+    """Return dW and db, and dX where it is asked for."""
     if "dX" not in specs:
-        return LaidOut(weights.launch, layouts)
+        return LaidOut(weights.launch, weights.layouts)
     data = describe_data(shape, specs, weights.dY)
-    second = PrimitiveLaunch(data, {"diff_dst": "dY", "weights": "W", "diff_src": "dX"})
-    layouts["W"] = shape.filter_layout(data.argument("weights"), W)
-    layouts["dX"] = shape.image_layout(data.argument("diff_src"), specs["dX"])
+    second = PrimitiveLaunch(data, by_letter(specs, "diff_dst", "weights", "diff_src"))
+    layouts = {**weights.layouts, **shape.layouts(data, specs, "weights", "diff_src")}
     return LaidOut(LaunchChain((weights.launch, second)), layouts)
 
 
@@ -97,20 +97,17 @@ def product(shape: Geometry, specs: dict[str, TensorSpec]) -> Weights | None:
 
 def _of_channels_last(shape: Geometry, specs: dict[str, TensorSpec], launch: Launch, dW: Descriptor) -> Weights:
     """Return a launch that reads channels-last images, with the layouts."""
-    images = [Descriptor.channels_last(shape.image(specs[letter]).dims, specs[letter].dtype) for letter in ("X", "dY")]
-    layouts = {
-        "X": shape.image_layout(images[0], specs["X"]),
-        "dY": shape.image_layout(images[1], specs["dY"]),
-        "dW": shape.filter_layout(dW, specs["W"]),
-    }
-    return Weights(launch, images[1], layouts)
+    dims = {letter: shape.order.see(specs[letter]).dims for letter in ("X", "dY")}
+    images = {letter: Descriptor.channels_last(dims[letter], specs[letter].dtype) for letter in dims}
+    layouts = {letter: shape.image_layout(image, specs[letter]) for letter, image in images.items()}
+    return Weights(launch, images["dY"], {**layouts, "dW": shape.filter_layout(dW, specs["dW"])})
 
 
 def _own_product(shape: Geometry, specs: dict[str, TensorSpec], *, turned: bool) -> Launch | None:
     """Return dW of filters of one pixel, or its transpose if `turned`, by a kernel of our own."""
     if not _own_kernels(specs):
         return None
-    C, M = (shape.image(specs[letter]).dims[1] for letter in ("X", "dY"))
+    C, M = (shape.order.see(specs[letter]).dims[1] for letter in ("X", "dY"))
     P = specs["dY"].size // M
     if turned:
         return tall_product(("X", "dY", "dW"), C, M, Grid((1, 1, P), (0, 0, M)), thread_count())
@@ -125,15 +122,12 @@ def _window_product(shape: Geometry, specs: dict[str, TensorSpec]) -> Weights | 
     window, grid = shape.window, _grid(shape, specs)
     if grid is None or set(window.stride) == {1} or set(window.dilation) != {1} or not _own_kernels(specs):
         return None
-    C, M = (shape.image(specs[letter]).dims[1] for letter in ("X", "dY"))
-    kernel, image, strides = (_plane(of) for of in (window.kernel, shape.image(specs["X"]).dims[2:], window.stride))
+    C, M = (shape.order.see(specs[letter]).dims[1] for letter in ("X", "dY"))
+    kernel, image, strides = (_plane(of) for of in (window.kernel, shape.order.see(specs["X"]).dims[2:], window.stride))
     windows = Windows(kernel, image, _plane(window.head, 0), strides, (image[1] * C, C))
     found = tall_product(("dY", "X", "dW"), M, C, replace(grid, windows=windows), thread_count())
-    if found is None:
-        return None
-    return _of_channels_last(
-        shape, specs, found, Descriptor.channels_last(shape.filter_dims(specs["W"]), specs["dW"].dtype)
-    )
+    dW = Descriptor.channels_last(shape.filter_dims(specs["W"]), specs["dW"].dtype)
+    return None if found is None else _of_channels_last(shape, specs, found, dW)
 
 
 def _own_kernels(specs: dict[str, TensorSpec]) -> bool:
@@ -143,7 +137,7 @@ def _own_kernels(specs: dict[str, TensorSpec]) -> bool:
 
 def _grid(shape: Geometry, specs: dict[str, TensorSpec]) -> Grid | None:
     """Return which pixels of X, channels last, the windows begin at; None where there are more than two dimensions."""
-    (N, C, *extents), (_, _, *out) = (shape.image(specs[letter]).dims for letter in ("X", "dY"))
+    (N, C, *extents), (_, _, *out) = (shape.order.see(specs[letter]).dims for letter in ("X", "dY"))
     if len(out) > 2:
         return None
     (H, W), (down, across) = _plane(extents), _plane(shape.window.stride)
@@ -169,33 +163,29 @@ def _plain_product(x: Descriptor, dy: Descriptor, *, turned: bool) -> Launch | N
 
 def _pixels(shape: Geometry, spec: TensorSpec) -> Descriptor:
     """Return X or dY, with dense channels, as a matrix (P, channels)."""
-    dims = shape.image(spec).dims
+    dims = shape.order.see(spec).dims
     return Descriptor.of((math.prod((dims[0], *dims[2:])), dims[1]), spec.dtype)
 
 
 # -- dW and db by a convolution ----------------------------------------------------------------------------------------
 
+IMAGES = "src", "diff_dst"
+
 
 def convolution(shape: Geometry, specs: dict[str, TensorSpec]) -> Weights:
     """Return dW, in the layout wished for if that can be, and db."""
     found = describe_weights(shape, specs)
-    arguments: dict[str | int, Operand] = {"src": "X", "diff_dst": "dY", "diff_weights": "dW"}
-    if "db" in specs:
-        arguments["diff_bias"] = "db"
-    layouts = {
-        "X": shape.image_layout(found.argument("src"), specs["X"]),
-        "dY": shape.image_layout(found.argument("diff_dst"), specs["dY"]),
-        "dW": shape.filter_layout(found.argument("diff_weights"), specs["W"]),
-    }
+    arguments = by_letter(specs, *IMAGES, "diff_weights", "diff_bias")
+    layouts = shape.layouts(found, specs, *IMAGES, "diff_weights")
     blocked = _blocked(shape, specs, found)
     if blocked is None:
         return Weights(PrimitiveLaunch(found, arguments), found.argument("diff_dst"), layouts)
     copies: list[PrimitiveLaunch] = []
-    for name, letter in (("src", "X"), ("diff_dst", "dY")):
-        arguments[name] = Part(f"{letter} in blocks")
+    for name in IMAGES:
         copy = reorder(found.argument(name), blocked.argument(name))
-        copies.append(PrimitiveLaunch(copy, {"src": letter, "dst": arguments[name]}))
-    layouts["dW"] = shape.filter_layout(blocked.argument("diff_weights"), specs["W"])
+        copies.append(PrimitiveLaunch(copy, {"src": LETTERS[name], "dst": Part(f"{LETTERS[name]} in blocks")}))
+        arguments[name] = copies[-1].arguments["dst"]
+    layouts |= shape.layouts(blocked, specs, "diff_weights")
     launch = SequenceLaunch((*copies, PrimitiveLaunch(blocked, arguments)))
     return Weights(launch, found.argument("diff_dst"), layouts)
 
@@ -218,24 +208,12 @@ def describe_weights(shape: Geometry, specs: dict[str, TensorSpec], *, free: boo
     With `free` oneDNN chooses the layouts of the images.
     """
     X, W, dY, dW = (specs[letter] for letter in ("X", "W", "dY", "dW"))
-    filters = [Descriptor.any(shape.filter_dims(W), W.dtype)]
-    if wished(dW):
-        filters.insert(0, shape.filters(dW))
-    bias = Descriptor.of(specs["db"]) if "db" in specs else None
-
-    def ask(weights: Descriptor, source: Descriptor, target: Descriptor) -> PrimitiveDescriptor:
-        return describe(
-            "convolution_backward_weights",
-            "convolution_direct",
-            *(source, weights, bias, target),
-            *shape.numbers,
-            None,
-            flops=conv_flops(W, dY),
-        )
-
+    filters = [*(shape.filters(dW) if wished(dW) else ()), Descriptor.any(shape.filter_dims(W), W.dtype)]
+    bias, flops = Descriptor.of(specs["db"]) if "db" in specs else None, shape.flops(X, W, dY)
     x, dy = shape.requests(X, dY, dtype=X.dtype), shape.requests(dY, X, dtype=dY.dtype)
     ways = ["free"] if free else list(x)
-    return first_fast(partial(ask, weights, x[way], dy[way]) for weights in filters for way in ways)
+    asked = partial(shape.backward, "weights", flops)
+    return first_fast(partial(asked, x[way], weights, bias, dy[way]) for weights in filters for way in ways)
 
 
 # -- dX ----------------------------------------------------------------------------------------------------------------
@@ -243,20 +221,9 @@ def describe_weights(shape: Geometry, specs: dict[str, TensorSpec], *, free: boo
 
 def describe_data(shape: Geometry, specs: dict[str, TensorSpec], target: Descriptor) -> PrimitiveDescriptor:
     """Return the primitive descriptor that gives dX from dY, as `target` lies, and W, as it lies if that does."""
-    W, dX = specs["W"], specs["dX"]
-    filters = [Descriptor.any(shape.filter_dims(W), W.dtype)]
-    if isinstance(W.layout, Opaque):
-        filters.insert(0, shape.filters(W))
-    images = ([shape.image(dX)] if wished(dX) else []) + list(shape.requests(dX, specs["dY"], dtype=dX.dtype).values())
-
-    def ask(weights: Descriptor, source: Descriptor) -> PrimitiveDescriptor:
-        return describe(
-            "convolution_backward_data",
-            "convolution_direct",
-            *(source, weights, target),
-            *shape.numbers,
-            None,
-            flops=conv_flops(W, specs["dY"]),
-        )
-
-    return first_fast(partial(ask, weights, source) for weights in filters for source in images)
+    W, dX, dY = specs["W"], specs["dX"], specs["dY"]
+    there = isinstance(W.layout, Opaque)
+    filters = [*(shape.filters(W) if there else ()), Descriptor.any(shape.filter_dims(W), W.dtype)]
+    images = [*([shape.order.see(dX)] if wished(dX) else ()), *shape.requests(dX, dY, dtype=dX.dtype).values()]
+    asked = partial(shape.backward, "data", shape.flops(dX, W, dY))
+    return first_fast(partial(asked, source, weights, target) for weights in filters for source in images)

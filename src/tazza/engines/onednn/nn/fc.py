@@ -9,21 +9,22 @@ W has the layout that oneDNN likes best. The gradient reads it as it lies, and w
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 from tazza.data_class import dataclass
 from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow, lies_here
-from tazza.engines.onednn.epilogue import overwritten_operand, post_ops, translate_epilogue
+from tazza.engines.onednn.epilogue import Epilogue
 from tazza.engines.onednn.estimate import product_gradient_ns, product_ns
-from tazza.engines.onednn.launch import Constant, Operand, PrimitiveLaunch, SequenceLaunch
+from tazza.engines.onednn.launch import Constant, PrimitiveLaunch, SequenceLaunch, by_letter
 from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.narrow import narrowed
 from tazza.engines.onednn.prepare import Answer, onednn, wished
-from tazza.engines.onednn.primitive import Attributes, PostOp, PrimitiveDescriptor, describe
+from tazza.engines.onednn.primitive import Attributes, PrimitiveDescriptor, describe
 from tazza.operator import LaidOut, OpView
 from tazza.ops.nn.fc import FC, FC_GRADIENT, fcs
-from tazza.ops.nn.fused import FUSED_FC, epilogue_of
+from tazza.ops.nn.fused import FUSED_FC
 from tazza.ops.shape.axis import axes_from
 from tazza.runtime.fpmath import FPMATH
 from tazza.tensor import ROW_MAJOR, DataType, Layout, Opaque, TensorSpec, channels_last
@@ -95,67 +96,35 @@ def _is_image(X: TensorSpec) -> bool:
     return X.layout != ROW_MAJOR and X.layout == channels_last(X.shape)
 
 
-def _forward(view: Product, specs: dict[str, TensorSpec], follow: tuple[PostOp, ...] = ()) -> PrimitiveDescriptor:
-    X, b, Y = (specs[letter] for letter in ("X", "b", "Y"))
-    return describe(
-        "inner_product_forward",
-        "forward_inference",
-        view.source(X),
-        view.any_weights(view.source(X).dtype),
-        Descriptor.of((view.M,), b.dtype),
-        view.target(Y),
-        attributes=Attributes(follow, FPMATH.value),
+def _answer(view: Product, operation: str, specs: dict[str, TensorSpec], follow: Epilogue) -> LaidOut:
+    """Return Y by a layer, or by a product of matrices, which has a row of biases and W as its transpose."""
+    W, b, source, target = specs["W"], specs["b"], view.source(specs["X"]), view.target(specs["Y"])
+    layer = operation == "inner_product_forward"
+    filters = Descriptor.any((view.M, *view.inner) if layer else (*view.inner, view.M), source.dtype)
+    found = describe(
+        operation,
+        *(("forward_inference",) if layer else ()),
+        *(source, filters, Descriptor.of((view.M,) if layer else (1, view.M), b.dtype), target),
+        attributes=Attributes(follow.post_ops(target), FPMATH.value),
         flops=view.flops,
     )
+    layouts = dict.fromkeys(("b", "Y", "S") if follow.operands else ("b", "Y"), ROW_MAJOR)
+    layouts |= {"X": view.layout, "W": found.argument("weights").layout(W.shape, dtype=W.dtype)}
+    return LaidOut(follow.launch(found, by_letter(specs, "src", "weights", "bias", "dst")), layouts)
 
 
-ARGUMENTS: dict[str | int, Operand] = {"src": "X", "weights": "W", "bias": "b", "dst": "Y"}
-
-
-def _layouts(view: Product, found: PrimitiveDescriptor, W: TensorSpec) -> dict[str, Layout]:
-    return {
-        "X": view.layout,
-        "W": found.argument("weights").layout(W.shape, dtype=W.dtype),
-        "b": ROW_MAJOR,
-        "Y": ROW_MAJOR,
-    }
-
-
-@onednn(FC, empty="zero", accepts=accepts_narrow, estimate_ns=product_ns)
+@onednn(FC, FUSED_FC, empty="zero", accepts=accepts_narrow, estimate_ns=product_ns)
 def fc(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
-    """Y = X W^T + b."""
+    """Y = epilogue(X W^T + b, S ...), without an epilogue the layer itself."""
     view = Product.of(op, specs["X"], specs["W"]).narrowed(specs["X"])
-    found = _forward(view, specs)
-    return LaidOut(PrimitiveLaunch(found, ARGUMENTS), _layouts(view, found, specs["W"]))
+    return _answer(view, "inner_product_forward", specs, Epilogue.of(op))
 
 
 @onednn(fcs["FCTransposed"], accepts=accepts_narrow, estimate_ns=product_ns)
 def fc_transposed(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = X W + b."""
-    X, W, b, Y = (specs[letter] for letter in ("X", "W", "b", "Y"))
-    view = Product(X.size // (W.size // b.size), b.size, (W.size // b.size,), ROW_MAJOR).narrowed(X)
-    found = describe(
-        "matmul",
-        view.source(X),
-        Descriptor.any((*view.inner, view.M), view.source(X).dtype),
-        Descriptor.of((1, view.M), b.dtype),
-        view.target(Y),
-        attributes=Attributes((), FPMATH.value),
-        flops=view.flops,
-    )
-    return LaidOut(PrimitiveLaunch(found, ARGUMENTS), _layouts(view, found, W))
-
-
-@onednn(FUSED_FC, empty="zero", accepts=accepts_narrow, estimate_ns=product_ns)
-def fused_fc(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
-    """Y = epilogue(X W^T + b, S ...)."""
-    view = Product.of(op, specs["X"], specs["W"]).narrowed(specs["X"])
-    steps = translate_epilogue(epilogue_of(op))
-    overwritten = overwritten_operand(tuple(op.definition.input), op.definition.output[0], op.operands)
-    follow, operands = post_ops(steps, view.target(specs["Y"]), overwritten)
-    found = _forward(view, specs, follow)
-    layouts = _layouts(view, found, specs["W"]) | ({"S": ROW_MAJOR} if op.operands else {})
-    return LaidOut(PrimitiveLaunch(found, ARGUMENTS | operands), layouts)
+    X, K, M = specs["X"], specs["W"].size // specs["b"].size, specs["b"].size
+    return _answer(Product(X.size // K, M, (K,), ROW_MAJOR).narrowed(X), "matmul", specs, Epilogue.of(op))
 
 
 @onednn(FC_GRADIENT, empty="zero", estimate_ns=product_gradient_ns)
@@ -189,13 +158,10 @@ def _tall_weights(view: Product, specs: dict[str, TensorSpec]) -> list[Primitive
     inner = Descriptor.of(X.shape, X.dtype).reshape((view.N, math.prod(view.inner)))
     slopes = Descriptor.of((view.M, math.prod(view.inner)), dW.dtype)
     ones, sums = (Descriptor.of((1, count), db.dtype) for count in (view.N, view.M))
-    attributes = Attributes((), FPMATH.value)
     try:
-        found = describe("matmul", rows.permute((1, 0)), inner, None, slopes, attributes=attributes, flops=view.flops)
-        total = describe("matmul", ones, rows, None, sums, attributes=Attributes())
+        found = describe("matmul", rows.permute((1, 0)), inner, None, slopes, flops=view.flops).unless_slow
+        total = describe("matmul", ones, rows, None, sums, attributes=Attributes()).unless_slow
     except Unimplemented:
-        return []
-    if found.is_slow or total.is_slow:
         return []
     return [
         PrimitiveLaunch(found, {"src": "dY", "weights": "X", "dst": "dW"}),
@@ -204,36 +170,23 @@ def _tall_weights(view: Product, specs: dict[str, TensorSpec]) -> list[Primitive
 
 
 def _describe_weights(view: Product, specs: dict[str, TensorSpec]) -> PrimitiveDescriptor:
-    X, dY, dW, db = (specs[letter] for letter in ("X", "dY", "dW", "db"))
-    plain = TensorSpec(dW.shape, dW.dtype)
-    wishes = [*(view.weights(dW) if wished(dW) else ()), *view.weights(plain), view.any_weights(dW.dtype)]
-
-    def ask(weights: Descriptor) -> PrimitiveDescriptor:
-        bias = Descriptor.of((view.M,), db.dtype)
-        arguments = view.source(X), weights, bias, view.target(dY), None
-        return describe("inner_product_backward_weights", *arguments, flops=view.flops)
-
-    return _first(ask, wishes)
+    dW, bias = specs["dW"], Descriptor.of((view.M,), specs["db"].dtype)
+    wishes = [*(view.weights(dW) if wished(dW) else ()), *view.weights(TensorSpec(dW.shape, dW.dtype))]
+    given = view.source(specs["X"]), bias, view.target(specs["dY"]), None
+    return _first(view, "weights", [*wishes, view.any_weights(dW.dtype)], *given)
 
 
 def _describe_data(view: Product, specs: dict[str, TensorSpec]) -> PrimitiveDescriptor:
-    W, dY, dX = specs["W"], specs["dY"], specs["dX"]
-
-    def ask(weights: Descriptor) -> PrimitiveDescriptor:
-        arguments = view.source(dX), weights, view.target(dY), None
-        return describe("inner_product_backward_data", *arguments, flops=view.flops)
-
-    return _first(ask, [*view.weights(W), view.any_weights(W.dtype)])
+    W = specs["W"]
+    given = view.source(specs["dX"]), view.target(specs["dY"]), None
+    return _first(view, "data", [*view.weights(W), view.any_weights(W.dtype)], *given)
 
 
-def _first(ask: Callable[[Descriptor], PrimitiveDescriptor], wishes: list[Descriptor]) -> PrimitiveDescriptor:
+def _first(
+    view: Product, of: str, wishes: list[Descriptor], source: Descriptor, *given: Descriptor | None
+) -> PrimitiveDescriptor:
     """Return what the first layout of weights gets that has code; for row-major ones the matrix product is as fast."""
-    *others, last = wishes
-    for one in others:
-        try:
-            found = ask(one)
-        except Unimplemented:
-            continue
-        if not found.is_slow:
-            return found
-    return ask(last)
+    for one in wishes[:-1]:
+        with suppress(Unimplemented):
+            return describe(f"inner_product_backward_{of}", source, one, *given, flops=view.flops).unless_slow
+    return describe(f"inner_product_backward_{of}", source, wishes[-1], *given, flops=view.flops)

@@ -10,21 +10,14 @@ from contextlib import suppress
 from dataclasses import replace
 
 from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow
-from tazza.engines.onednn.epilogue import keeps_whole, post_ops, translate_epilogue
+from tazza.engines.onednn.epilogue import Epilogue, translate_epilogue
 from tazza.engines.onednn.estimate import conv_flops
-from tazza.engines.onednn.launch import Part, PrimitiveLaunch, SequenceLaunch
+from tazza.engines.onednn.launch import Part, PrimitiveLaunch, SequenceLaunch, by_letter
 from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.narrow import narrowed
-from tazza.engines.onednn.nn.conv import Geometry, conv_arguments, conv_fast, conv_ways
+from tazza.engines.onednn.nn.conv import FORWARD, Geometry, conv_fast, conv_ways
 from tazza.engines.onednn.prepare import Answer, name_specs, onednn
-from tazza.engines.onednn.primitive import (
-    Attributes,
-    Depthwise,
-    PostOp,
-    PrimitiveDescriptor,
-    depthwise_argument,
-    describe,
-)
+from tazza.engines.onednn.primitive import Attributes, Depthwise, depthwise_argument, describe
 from tazza.operator import LaidOut, OpView, Spec, Unsupported, kernel_key
 from tazza.operator.choice import MADE, VARIANTS, Variant
 from tazza.ops.nn.fused import epilogue_of
@@ -46,10 +39,9 @@ class Pair:
         self.specs = specs | {"H": inner_spec(op, specs["X"], specs["W"])}
         self.second = Geometry.of(op, self.specs["H"], specs["V"])
         ones, zeros = (1,) * self.second.window.rank, (0,) * self.second.window.rank
-        self.first = Geometry(Window(ones, ones, ones, zeros, zeros), 1, self.second.last)
-        steps = [translate_epilogue(formula) for formula in (inner_of(op), epilogue_of(op))]
-        self.after = [post_ops(each, Descriptor.of(self.specs["H"]))[0] for each in steps]
-        self.whole = keeps_whole(steps[1], narrowed(self.specs["Y"].dtype))
+        self.first = Geometry(Window(ones, ones, ones, zeros, zeros), zeros, 1, self.second.order)
+        self.after = [Epilogue(translate_epilogue(formula)) for formula in (inner_of(op), epilogue_of(op))]
+        self.whole = self.after[1].keeps_whole(narrowed(self.specs["Y"].dtype))
 
     def layouts(self, source: Descriptor, W: Descriptor, V: Descriptor, target: Descriptor) -> dict[str, Layout]:
         """Return the layouts of X, W, V and Y."""
@@ -69,7 +61,7 @@ def at_once(pair: Pair) -> LaidOut:
     """
     first, window = pair.first, pair.second.window
     X, W, H, V, Y = (pair.specs[letter] for letter in "XWHVY")
-    image, out = pair.second.image(H).dims[2:], pair.second.image(Y).dims[2:]
+    image, out = (pair.second.order.see(spec).dims[2:] for spec in (H, Y))
     if pair.whole:
         raise Unimplemented("what oneDNN does at once it rounds at the end")
     if not _has_code(window, W.shape[0]):
@@ -78,19 +70,16 @@ def at_once(pair: Pair) -> LaidOut:
         raise Unimplemented(f"oneDNN would make another image than {out}")
     dtype = narrowed(X.dtype)
     last = [first.requests(spec, dtype=dtype)["channels-last"] for spec in (X, H)]
-    found = describe(
-        "convolution_forward",
-        "forward_inference",
-        "convolution_direct",
+    post_ops = (*pair.after[0].post_ops(last[1]), _post_op(dtype, window), *pair.after[1].post_ops(last[1]))
+    found = first.forward(
         *(last[0], Descriptor.any(first.filter_dims(W), dtype), Descriptor.of(pair.specs["b"]), last[1]),
-        *first.numbers,
-        attributes=Attributes((*pair.after[0], _post_op(dtype, window), *pair.after[1]), FPMATH.value),
+        attributes=Attributes(post_ops, FPMATH.value),
         flops=conv_flops(W, H) + conv_flops(V, Y),
     )
     if found.is_slow:  # "ref_fused" is two convolutions with all of H between
         raise Unimplemented(f"oneDNN does them one after the other ({found.implementation})")
     weights, bias = depthwise_argument("weights"), depthwise_argument("bias")
-    launch = PrimitiveLaunch(found, {**conv_arguments(pair.specs), weights: "V", bias: "c"})
+    launch = PrimitiveLaunch(found, {**by_letter(pair.specs, *FORWARD), weights: "V", bias: "c"})
     arguments = [found.argument(name) for name in ("src", "weights", weights, "dst")]
     return LaidOut(launch, pair.layouts(*arguments))
 
@@ -112,9 +101,10 @@ def _has_code(window: Window, M: int) -> bool:
 def apart(pair: Pair) -> LaidOut:
     """Return the two convolutions, with H in scratch memory."""
     X, W, b, H, V, c, Y = (pair.specs[letter] for letter in ("X", "W", "b", "H", "V", "c", "Y"))
-    one = _fast(pair.first, pair.after[0], {"X": X, "W": W, "b": b, "Y": H})
+    one = conv_fast(conv_ways(pair.first, {"X": X, "W": W, "b": b, "Y": H}, pair.after[0]).values())
     between = replace(H, layout=pair.first.image_layout(one.argument("dst"), H))
-    two = _fast(pair.second, pair.after[1], {"X": between, "W": V, "b": c, "Y": Y}, whole=pair.whole)
+    behind = {"X": between, "W": V, "b": c, "Y": Y}
+    two = conv_fast(conv_ways(pair.second, behind, pair.after[1], whole=pair.whole).values())
     steps = [PrimitiveLaunch(one, {"src": "X", "weights": "W", "bias": "b", "dst": BETWEEN})]
     source = BETWEEN
     if one.argument("dst") != two.argument("src"):
@@ -124,12 +114,6 @@ def apart(pair: Pair) -> LaidOut:
     steps.append(PrimitiveLaunch(two, {"src": source, "weights": "V", "bias": "c", "dst": "Y"}))
     arguments = one.argument("src"), one.argument("weights"), two.argument("weights"), two.argument("dst")
     return LaidOut(SequenceLaunch(tuple(steps)), pair.layouts(*arguments))
-
-
-def _fast(
-    shape: Geometry, after: tuple[PostOp, ...], specs: dict[str, TensorSpec], *, whole: bool = False
-) -> PrimitiveDescriptor:
-    return conv_fast(conv_ways(shape, specs, lambda target: after, whole=whole).values())
 
 
 WAYS: dict[str, Callable[[Pair], LaidOut]] = {"at once": at_once, "one after the other": apart}

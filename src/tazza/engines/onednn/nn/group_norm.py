@@ -15,6 +15,7 @@ import math
 
 from tazza.data_class import dataclass
 from tazza.engines.onednn.descriptor import Descriptor
+from tazza.engines.onednn.estimate import passes
 from tazza.engines.onednn.image import Order
 from tazza.engines.onednn.launch import Constant, Operand, Part, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.library import constant
@@ -25,15 +26,13 @@ from tazza.engines.onednn.primitive import describe
 from tazza.engines.onednn.shape.copy import reorder
 from tazza.operator import LaidOut, OpView
 from tazza.ops.nn.group_norm import GROUP_NORM, GROUP_NORM_GRADIENT
-from tazza.runtime.machine import machine
 from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
 
 STANDARD: dict[str | int, Operand] = {"mean": Constant(0.0), "variance": Constant(1.0)}
 """Statistics with which batch normalization changes nothing but scale and shift."""
 
-
-PASSES = (12, 24)
-"""Plain passes over X that the steps take as long as, forward and backward."""
+FORWARD_NS, BACKWARD_NS = passes(12, "X"), passes(24, "X")
+"""What the steps take as long as."""
 
 
 @dataclass(frozen=True)
@@ -157,12 +156,7 @@ def normalize_groups_backward(
     return steps if again else (pointwise("eltwise_pow", 1.0, -2.0, groups.statistics, "inv_std", VARIANCE), *steps)
 
 
-def groups_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
-    """Return about how long it takes: its passes over X, each of which counts for some of a plain loop."""
-    return PASSES[op.type.endswith("Gradient")] * specs["X"].nbytes / machine().memory_bytes_per_ns
-
-
-@onednn(GROUP_NORM, empty="zero", estimate_ns=groups_ns)
+@onednn(GROUP_NORM, empty="zero", estimate_ns=FORWARD_NS)
 def group_norm(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y, mean and inv_std."""
     groups = Groups.of(op, specs["X"], op.group)
@@ -172,7 +166,7 @@ def group_norm(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     return LaidOut(SequenceLaunch(steps), layouts)
 
 
-@onednn(GROUP_NORM_GRADIENT, empty="zero", estimate_ns=groups_ns)
+@onednn(GROUP_NORM_GRADIENT, empty="zero", estimate_ns=BACKWARD_NS)
 def group_norm_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """DX, dgamma and dbeta."""
     groups = Groups.of(op, specs["X"], op.group)

@@ -9,8 +9,9 @@ from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.image import Order
 from tazza.engines.onednn.launch import Operand, Part, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.nn.group_norm import (
+    BACKWARD_NS,
+    FORWARD_NS,
     Groups,
-    groups_ns,
     inverse_roots,
     normalize_groups,
     normalize_groups_backward,
@@ -25,7 +26,7 @@ from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
 VECTORS = dict.fromkeys(("scale", "bias"), ROW_MAJOR)
 
 
-@onednn(INSTANCE_NORM, empty="zero", estimate_ns=groups_ns)
+@onednn(INSTANCE_NORM, empty="zero", estimate_ns=FORWARD_NS)
 def instance_norm(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y, and mean and inv_std where they are asked for."""
     X = specs["X"]
@@ -44,7 +45,7 @@ def instance_norm(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     return LaidOut(SequenceLaunch(steps), {**VECTORS, "Y": X.layout})
 
 
-@onednn(INSTANCE_NORM_GRADIENT, empty="zero", estimate_ns=groups_ns)
+@onednn(INSTANCE_NORM_GRADIENT, empty="zero", estimate_ns=BACKWARD_NS)
 def instance_norm_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """DX, dscale and dbias."""
     X = specs["X"]

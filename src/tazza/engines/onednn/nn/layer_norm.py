@@ -30,10 +30,8 @@ def pointwise(
     algorithm: str, alpha: float, beta: float, target: Descriptor, src: Operand, dst: Operand
 ) -> PrimitiveLaunch:
     """Return the launch of one elementwise function from an operand to another one, both lying as `target`."""
-    attributes = Attributes()
-    found = describe(
-        "eltwise_forward", "forward_inference", algorithm, target, target, alpha, beta, attributes=attributes
-    )
+    given = "forward_inference", algorithm, target, target, alpha, beta
+    found = describe("eltwise_forward", *given, attributes=Attributes())
     return PrimitiveLaunch(found, {"src": src, "dst": dst})
 
 
@@ -44,10 +42,7 @@ def describe_rows(rows: Descriptor, *, training: bool, epsilon: float, flags: in
         Unimplemented: oneDNN has nothing but its reference code.
     """
     kind = "forward_training" if training else "forward_inference"
-    found = describe("layer_normalization_forward", kind, rows, rows, statistics(rows), epsilon, flags)
-    if found.is_slow:
-        raise Unimplemented(f"oneDNN has only its reference code ({found.implementation})")
-    return found
+    return describe("layer_normalization_forward", kind, rows, rows, statistics(rows), epsilon, flags).unless_slow
 
 
 def describe_rows_backward(
@@ -60,11 +55,8 @@ def describe_rows_backward(
     """
     kind = "backward" if parameters else "backward_data"
     forward = describe_rows(rows, training=True, epsilon=epsilon, flags=flags)
-    operation = "layer_normalization_backward"
-    found = describe(operation, kind, rows, rows, rows, statistics(rows), epsilon, flags, forward)
-    if found.is_slow:
-        raise Unimplemented(f"oneDNN has only its reference code ({found.implementation})")
-    return found
+    given = kind, rows, rows, rows, statistics(rows), epsilon, flags, forward
+    return describe("layer_normalization_backward", *given).unless_slow
 
 
 def statistics(rows: Descriptor) -> Descriptor:

@@ -7,13 +7,13 @@ scale, which is got back from what it did to |X|.
 from __future__ import annotations
 
 from tazza.engines.onednn.descriptor import Descriptor
+from tazza.engines.onednn.estimate import passes_ns
 from tazza.engines.onednn.image import Order
 from tazza.engines.onednn.launch import Part, PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.prepare import Answer, onednn, wished
 from tazza.engines.onednn.primitive import Attributes, Eltwise, PrimitiveDescriptor, describe
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.nn.lrn import LRN, LRN_GRADIENT
-from tazza.runtime.machine import machine
 from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
 
 KIND = "lrn_across_channels"
@@ -50,8 +50,7 @@ def _obstacle(op: OpView) -> Unsupported | None:
 def lrn_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
     """Passes over the image: to bring its channels together and apart too, and for scale with powers of its own."""
     del op
-    passes = SCALE_PASSES if "scale" in specs else PASSES
-    return passes * specs["X"].nbytes / machine().memory_bytes_per_ns
+    return passes_ns(SCALE_PASSES if "scale" in specs else PASSES, specs["X"])
 
 
 @onednn(LRN, empty="zero", batch_invariant=True, estimate_ns=lrn_ns)

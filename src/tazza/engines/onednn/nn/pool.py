@@ -7,6 +7,7 @@ one of its maxima, Caffe2 to all of them. A window of which all elements are -in
 from __future__ import annotations
 
 from tazza.engines.onednn.descriptor import Descriptor, accepts_dense, accepts_narrow
+from tazza.engines.onednn.estimate import passes_ns
 from tazza.engines.onednn.image import Order
 from tazza.engines.onednn.launch import PrimitiveLaunch
 from tazza.engines.onednn.prepare import Answer, onednn, wished
@@ -14,7 +15,6 @@ from tazza.engines.onednn.primitive import PrimitiveDescriptor, describe
 from tazza.engines.onednn.reach import far_steps, many_taps, spatial_dimensions
 from tazza.operator import LaidOut, OpSchema, OpView, Spec, Unsupported
 from tazza.ops.nn.pool import clipped_pool_window, pool_gradients, pool_window, pools
-from tazza.runtime.machine import machine
 from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
 
 WHOLE_PASSES = 3
@@ -113,9 +113,7 @@ def _accepts_gradient(letter: str, spec: Spec) -> bool:
 def pool_ns(op: OpView, specs: dict[str, TensorSpec]) -> float | None:
     """Passes over the image, where the window is all of it and lies row-major: others compute that too."""
     X = specs["X"]
-    if not op.global_pooling or X.layout != ROW_MAJOR:
-        return None
-    return WHOLE_PASSES * X.nbytes / machine().memory_bytes_per_ns
+    return passes_ns(WHOLE_PASSES, X) if op.global_pooling and X.layout == ROW_MAJOR else None
 
 
 def _register(forward: OpSchema, backward: OpSchema) -> None:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.image import Order
 from tazza.engines.onednn.launch import Constant, Operand, Part, PrimitiveLaunch, SequenceLaunch
-from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.prepare import Answer, onednn
-from tazza.engines.onednn.primitive import Attributes, PrimitiveDescriptor, describe
+from tazza.engines.onednn.primitive import Attributes, describe
 from tazza.operator import LaidOut, OpView
 from tazza.ops.nn.prelu import PRELU, PRELU_GRADIENT
 from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
@@ -30,9 +29,13 @@ def _layout(op: OpView, X: TensorSpec) -> Layout:
     return X.layout if X.layout == ROW_MAJOR else dense
 
 
-def _slopes(image: Descriptor) -> Descriptor:
-    """Return (1, C, 1...)."""
-    return Descriptor.of((1, image.dims[1], *(1 for _ in image.dims[2:])), image.dtype)
+def _seen(op: OpView, specs: dict[str, TensorSpec]) -> tuple[Layout, Descriptor, Descriptor, bool]:
+    """Return the layout of the images, X as oneDNN sees it, slopes (1, C, 1...), and whether W is one for all."""
+    X = specs["X"]
+    layout = _layout(op, X)
+    image = Order.of(op, X).see(X, layout)
+    slopes = Descriptor.of((1, image.dims[1], *(1 for _ in image.dims[2:])), image.dtype)
+    return layout, image, slopes, slopes.dims[1] != specs["W"].size
 
 
 def _single(slopes: Descriptor) -> Descriptor:
@@ -45,21 +48,11 @@ def _spread(slopes: Descriptor) -> PrimitiveLaunch:
     return PrimitiveLaunch(found, {"src_0": Constant(0.0), "src_1": "W", "dst": SPREAD})
 
 
-def _fast(found: PrimitiveDescriptor) -> PrimitiveDescriptor:
-    if found.is_slow:
-        raise Unimplemented(f"oneDNN has only its reference code ({found.implementation})")
-    return found
-
-
 @onednn(PRELU, empty="zero", batch_invariant=True)
 def prelu(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = X where X > 0, else W * X."""
-    X, W = specs["X"], specs["W"]
-    layout = _layout(op, X)
-    image = Order.of(op, X).see(X, layout)
-    slopes = _slopes(image)
-    found = _fast(describe("prelu_forward", "forward_inference", image, slopes, image))
-    single = slopes.dims[1] != W.size
+    layout, image, slopes, single = _seen(op, specs)
+    found = describe("prelu_forward", "forward_inference", image, slopes, image).unless_slow
     launch = PrimitiveLaunch(found, {"src": "X", "weights": SPREAD if single else "W", "dst": "Y"})
     steps = (_spread(slopes), launch) if single else (launch,)
     return LaidOut(SequenceLaunch(steps), {"X": layout, "W": ROW_MAJOR, "Y": layout})
@@ -68,15 +61,12 @@ def prelu(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
 @onednn(PRELU_GRADIENT, empty="zero")
 def prelu_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """DX and dW, in the layout of X."""
-    X, W = specs["X"], specs["W"]
-    layout = _layout(op, X)
-    image = Order.of(op, X).see(X, layout)
-    slopes = _slopes(image)
+    layout, image, slopes, single = _seen(op, specs)
     forward = describe("prelu_forward", "forward_training", image, slopes, image)
-    found = _fast(describe("prelu_backward", image, slopes, image, slopes, image, forward))
+    found = describe("prelu_backward", image, slopes, image, slopes, image, forward).unless_slow
     arguments: dict[str | int, Operand] = {"src": "X", "weights": "W", "diff_dst": "dY", "diff_src": "dX"}
     steps = (PrimitiveLaunch(found, {**arguments, "diff_weights": "dW"}),)
-    if slopes.dims[1] != W.size:
+    if single:
         apart = Part("gradients of the slopes")
         total = describe("reduction", "reduction_sum", slopes, _single(slopes), 0.0, 0.0, attributes=Attributes())
         steps = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tazza.engines.onednn.descriptor import Descriptor, accepts_dense
 from tazza.engines.onednn.launch import PrimitiveLaunch
-from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import Eltwise, PostOp, describe
 from tazza.engines.onednn.quantized.scaled import Scaling, meaning_of
@@ -25,9 +24,6 @@ def int8_add(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     scaling.scale("src_0", a.scale)
     scaling.scale("src_1", b.scale)
     lies = Descriptor.of(specs["A"])
-    found = describe("binary", "binary_add", lies, lies, lies, attributes=scaling.attributes)
-    if found.is_slow:
-        raise Unimplemented(f"oneDNN has only its reference code ({found.implementation})")
-    layout = specs["A"].layout
+    found = describe("binary", "binary_add", lies, lies, lies, attributes=scaling.attributes).unless_slow
     arguments = {"src_0": "A", "src_1": "B", "dst": "C", **scaling.arguments}
-    return LaidOut(PrimitiveLaunch(found, arguments), dict.fromkeys("ABC", layout))
+    return LaidOut(PrimitiveLaunch(found, arguments), dict.fromkeys("ABC", specs["A"].layout))

@@ -7,9 +7,9 @@ where 0 is the zero point.
 from __future__ import annotations
 
 from tazza.engines.onednn.descriptor import accepts_dense
+from tazza.engines.onednn.estimate import passes
 from tazza.engines.onednn.image import Order
 from tazza.engines.onednn.launch import PrimitiveLaunch
-from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.nn.pool import pool_numbers
 from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import Attributes, Eltwise, PostOp, describe
@@ -17,20 +17,13 @@ from tazza.engines.onednn.quantized.scaled import meaning_of, requantizing
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.nn.pool import clipped_pool_window, pool_window
 from tazza.ops.quantized.int8_pool import averages, int8_pool_relus, int8_pools, rectifies
-from tazza.runtime.machine import machine
 from tazza.tensor import ROW_MAJOR, TensorSpec
 
-PASSES = 3.0
-"""Plain passes over its blobs that a pooling takes as long as, where these lie in the caches."""
+PASSES = passes(3.0)
+"""What a pooling takes as long as, where its blobs lie in the caches."""
 
 
-def pool_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
-    """Return about how long it takes."""
-    del op
-    return PASSES * sum(one.nbytes for one in specs.values()) / machine().memory_bytes_per_ns
-
-
-@onednn(*int8_pools.schemas, *int8_pool_relus.schemas, accepts=accepts_dense, estimate_ns=pool_ns)
+@onednn(*int8_pools.schemas, *int8_pool_relus.schemas, accepts=accepts_dense, estimate_ns=PASSES)
 def int8_pool(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y from X, channels last."""
     X, Y = (TensorSpec(specs[letter].shape, specs[letter].dtype) for letter in "XY")
@@ -42,11 +35,8 @@ def int8_pool(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
         return refused
     algorithm = "pooling_avg_include_padding" if averages(op) else "pooling_max"
     attributes = Attributes(_post_ops(op, specs))
-    order = Order.of(op, X)
-    source, target = order.see(X), order.see(Y)
-    found = describe("pooling_forward", "forward_inference", algorithm, source, target, *numbers, attributes=attributes)
-    if found.is_slow:
-        raise Unimplemented(f"oneDNN has only its reference code ({found.implementation})")
+    given = "forward_inference", algorithm, *(Order.of(op, X).see(one) for one in (X, Y)), *numbers
+    found = describe("pooling_forward", *given, attributes=attributes).unless_slow
     return LaidOut(PrimitiveLaunch(found, {"src": "X", "dst": "Y"}), {"X": ROW_MAJOR, "Y": ROW_MAJOR})
 
 

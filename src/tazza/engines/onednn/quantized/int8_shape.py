@@ -10,40 +10,30 @@ import numpy as np
 
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.image import Order
-from tazza.engines.onednn.launch import Operand, PrimitiveLaunch, SequenceLaunch
-from tazza.engines.onednn.library import Unimplemented
+from tazza.engines.onednn.launch import PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import Attributes, describe
-from tazza.engines.onednn.quantized.scaled import Scaling, meaning_of, requantizing
+from tazza.engines.onednn.quantized.scaled import meaning_of, reordered, requantizing
 from tazza.engines.onednn.shape.concat import ConcatLaunch
 from tazza.engines.onednn.shape.copy import reorder
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.quantized.int8_shape import INT8_CONCAT, INT8_SLICE, bounds, int8_arrangements, joined_axis, one_axis
 from tazza.ops.shape.slice import box
 from tazza.ops.shape.transpose import transpose_axes
-from tazza.tensor import ROW_MAJOR, DataType, PerTensor, TensorSpec
+from tazza.tensor import ROW_MAJOR, DataType, TensorSpec
 
 MOST = 4096
 """Rows or columns up to which oneDNN's places, computed in float32, are certainly the nearest ones."""
 
 
-def moved(
-    source: Descriptor, target: Descriptor, meanings: tuple[PerTensor, PerTensor], read: Operand = "X"
-) -> PrimitiveLaunch:
-    """Return what copies `source` to `target`, from bytes of the first meaning to those of the second.
+PLAIN = {"X": ROW_MAJOR, "Y": ROW_MAJOR}
 
-    Raises:
-        Unimplemented: oneDNN has no code for it, or only its reference code, which is slower than NumPy.
-    """
-    scaling = Scaling()
-    if meanings[0] != meanings[1]:
-        for name, meaning in zip(("src", "dst"), meanings, strict=True):
-            scaling.scale(name, meaning.scale)
-            scaling.zero_point(name, meaning.zero_point)
-    found = describe("reorder", source, target, attributes=scaling.attributes)
-    if found.is_slow:
-        raise Unimplemented(f"oneDNN has only its reference code ({found.implementation})")
-    return PrimitiveLaunch(found, {"src": read, "dst": "Y", **scaling.arguments})
+
+def _moved(specs: dict[str, TensorSpec], source: Descriptor, target: Descriptor | None = None) -> LaidOut:
+    """Return what copies X, seen as `source`, to Y, row-major by default."""
+    X, Y = specs["X"], specs["Y"]
+    target = _plain(Y) if target is None else target
+    return LaidOut(reordered(source, target, src=meaning_of(X), dst=meaning_of(Y)), PLAIN)
 
 
 def _plain(spec: TensorSpec) -> Descriptor:
@@ -53,17 +43,14 @@ def _plain(spec: TensorSpec) -> Descriptor:
 @onednn(int8_arrangements["Int8Transpose"])
 def int8_transpose(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Axis i of Y is axis `axes[i]` of X."""
-    X, Y = specs["X"], specs["Y"]
-    axes = transpose_axes(op, X.rank)
-    source = _plain(X).permute(axes) if len(axes) else _plain(X)
-    launch = moved(source, _plain(Y), (meaning_of(X), meaning_of(Y)))
-    return LaidOut(launch, {"X": ROW_MAJOR, "Y": ROW_MAJOR})
+    axes = transpose_axes(op, specs["X"].rank)
+    return _moved(specs, _plain(specs["X"]).permute(axes) if len(axes) else _plain(specs["X"]))
 
 
 @onednn(INT8_SLICE)
 def int8_slice(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = a box of X."""
-    X, Y = specs["X"], specs["Y"]
+    X = specs["X"]
     if "first" in specs:
         return Unsupported("the box comes as an input: where it lies is known only when it runs")
     if X.dtype is not DataType.UINT8:
@@ -73,7 +60,7 @@ def int8_slice(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     for axis, one in enumerate(taken):
         dims[axis] = one.stop - one.start
         source = source.part(axis, one.start, dims)
-    return LaidOut(moved(source, _plain(Y), (meaning_of(X), meaning_of(Y))), {"X": ROW_MAJOR, "Y": ROW_MAJOR})
+    return _moved(specs, source)
 
 
 @onednn(INT8_CONCAT)
@@ -84,27 +71,24 @@ def int8_concat(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     steps: list[PrimitiveLaunch] = []
     for i, part in enumerate(parts):
         place = target.part(axis, start, part.shape)
-        steps.append(moved(_plain(part), place, (meaning_of(part), meaning_of(Y)), ("X", i)))
+        steps.append(reordered(_plain(part), place, src=meaning_of(part), dst=meaning_of(Y), read=("X", i)))
         start += part.shape[axis]
     join = SequenceLaunch(tuple(steps))
-    layouts = {"X": ROW_MAJOR, "Y": ROW_MAJOR}
     if "split_info" not in specs:
-        return LaidOut(join, layouts)
+        return LaidOut(join, PLAIN)
     numbers = Descriptor.of((len(parts),), DataType.INT32)
     copy = PrimitiveLaunch(reorder(numbers, numbers), {"src": "X", "dst": "Y"})
-    return LaidOut(ConcatLaunch(join, copy, tuple(part.shape[axis] for part in parts)), layouts)
+    return LaidOut(ConcatLaunch(join, copy, tuple(part.shape[axis] for part in parts)), PLAIN)
 
 
 @onednn(int8_arrangements["Int8ChannelShuffle"], batch_invariant=True)
 def int8_channel_shuffle(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y from X: channels, the last axis, as a matrix that is transposed."""
-    X, Y = specs["X"], specs["Y"]
-    C = X.shape[-1]
-    rows = X.size // C
+    C = specs["X"].shape[-1]
+    rows = specs["X"].size // C
     apart = Descriptor.of((rows, op.group, C // op.group), DataType.UINT8)
     together = Descriptor.of((rows, C // op.group, op.group), DataType.UINT8)
-    launch = moved(apart.permute((0, 2, 1)), together, (meaning_of(X), meaning_of(Y)))
-    return LaidOut(launch, {"X": ROW_MAJOR, "Y": ROW_MAJOR})
+    return _moved(specs, apart.permute((0, 2, 1)), together)
 
 
 @onednn(int8_arrangements["Int8ResizeNearest"], batch_invariant=True)
@@ -122,7 +106,5 @@ def int8_resize_nearest(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     source, target = (Order(4, last=True).see(TensorSpec(one.shape, one.dtype)) for one in (X, Y))
     attributes = Attributes(requantizing(meaning_of(X), meaning_of(Y)))
     kinds = "forward_inference", "resampling_nearest"
-    found = describe("resampling_forward", *kinds, tuple(factors), source, target, attributes=attributes)
-    if found.is_slow:
-        raise Unimplemented(f"oneDNN has only its reference code ({found.implementation})")
-    return LaidOut(PrimitiveLaunch(found, {"src": "X", "dst": "Y"}), {"X": ROW_MAJOR, "Y": ROW_MAJOR})
+    found = describe("resampling_forward", *kinds, tuple(factors), source, target, attributes=attributes).unless_slow
+    return LaidOut(PrimitiveLaunch(found, {"src": "X", "dst": "Y"}), PLAIN)

@@ -9,14 +9,13 @@ import math
 
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.launch import Part, PrimitiveLaunch, SequenceLaunch
-from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import Attributes, describe
-from tazza.engines.onednn.quantized.scaled import Scaling, meaning_of
+from tazza.engines.onednn.quantized.scaled import meaning_of, reordered
 from tazza.operator import LaidOut, OpView
 from tazza.ops.quantized.int8_softmax import INT8_SOFTMAX
 from tazza.ops.shape.axis import axes_from
-from tazza.tensor import ROW_MAJOR, DataType, TensorSpec
+from tazza.tensor import ROW_MAJOR, DataType, PerTensor, TensorSpec
 
 COLUMNS = 1
 NUMBERS = Part("numbers")
@@ -30,20 +29,12 @@ def int8_softmax(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     dims = specs["X"].size // width, width
     rows, numbers = Descriptor.of(dims, DataType.UINT8), Descriptor.of(dims)
     # A zero point of X is no matter: shares stay when all of a row grow by the same.
-    before, after, meaning = Scaling(), Scaling(), meaning_of(specs["Y"])
-    before.scale("src", meaning_of(specs["X"]).scale)
-    after.scale("dst", meaning.scale)
-    after.zero_point("dst", meaning.zero_point)
+    scale = PerTensor(meaning_of(specs["X"]).scale, 0)
     kinds = "forward_inference", "softmax_accurate"
-    read = describe("reorder", rows, numbers, attributes=before.attributes)
-    found = describe("softmax_forward", *kinds, numbers, numbers, COLUMNS, attributes=Attributes())
-    written = describe("reorder", numbers, rows, attributes=after.attributes)
-    for one in (read, found, written):
-        if one.is_slow:
-            raise Unimplemented(f"oneDNN has only its reference code ({one.implementation})")
+    found = describe("softmax_forward", *kinds, numbers, numbers, COLUMNS, attributes=Attributes()).unless_slow
     steps = (
-        PrimitiveLaunch(read, {"src": "X", "dst": NUMBERS, **before.arguments}),
+        reordered(rows, numbers, src=scale, write=NUMBERS),
         PrimitiveLaunch(found, {"src": NUMBERS, "dst": NUMBERS}),
-        PrimitiveLaunch(written, {"src": NUMBERS, "dst": "Y", **after.arguments}),
+        reordered(numbers, rows, dst=meaning_of(specs["Y"]), read=NUMBERS),
     )
     return LaidOut(SequenceLaunch(steps), {"X": ROW_MAJOR, "Y": ROW_MAJOR})

@@ -45,6 +45,11 @@ class Scaling:
             self.zero_points.append(name)
             self.arguments[zero_point_argument(name)] = Numbers((value,), DataType.INT32)
 
+    def meaning(self, name: str, meaning: PerTensor) -> None:
+        """Give an argument the scale and the zero point of a blob."""
+        self.scale(name, meaning.scale)
+        self.zero_point(name, meaning.zero_point)
+
     @property
     def attributes(self) -> Attributes:
         """The attributes."""
@@ -54,6 +59,32 @@ class Scaling:
 def meaning_of(spec: TensorSpec) -> PerTensor:
     """Return the one scale and zero point of a blob."""
     return cast("PerTensor", spec.quantization)
+
+
+NUMBERS = PerTensor(1.0, 0)
+"""What numbers mean that stand for themselves."""
+
+
+def reordered(
+    source: Descriptor,
+    target: Descriptor,
+    *,
+    src: PerTensor = NUMBERS,
+    dst: PerTensor = NUMBERS,
+    read: Operand = "X",
+    write: Operand = "Y",
+) -> PrimitiveLaunch:
+    """Return what copies `source` to `target`, from integers of the meaning `src` to those of `dst`.
+
+    Raises:
+        Unimplemented: oneDNN has no code for it, or only its reference code, which is slower than NumPy.
+    """
+    scaling = Scaling()
+    if src != dst:
+        scaling.meaning("src", src)
+        scaling.meaning("dst", dst)
+    found = describe("reorder", source, target, attributes=scaling.attributes).unless_slow
+    return PrimitiveLaunch(found, {"src": read, "dst": write, **scaling.arguments})
 
 
 def requantizing(before: PerTensor, after: PerTensor) -> tuple[PostOp, ...]:
@@ -132,14 +163,16 @@ class Sums:
 
 
 @dataclass(frozen=True)
-class Numbered:
-    """Elements of a quantized blob as the numbers that they stand for, or would with another meaning, in float32.
+class Rewritten:
+    """Elements of a quantized blob in another form: bytes less 128, or the numbers that they stand for.
 
-    Where `axes` are given they are seen in that order and as `dims`, in the layout of the descriptor; else row-major.
+    Numbers are those of `meaning`, where that is given, in float32. Where `axes` are given, elements are seen in that
+    order and with the extents of the descriptor, in its layout; else they are row-major.
     """
 
     descriptor: Descriptor
-    axes: tuple[int, ...] | None = None
+    axes: tuple[int, ...] | None
+    signed: bool = False
     meaning: PerTensor | PerChannel | None = None
 
     def launch(self, source: TensorSpec) -> Launch:
@@ -150,25 +183,12 @@ class Numbered:
         def real(tensor: Tensor, target: Any) -> None:
             np.copyto(target, meaning.real(tensor.plain()))
 
+        compute, dtype = (shift, DataType.INT8) if self.signed else (real, DataType.FLOAT)
         if self.axes is None:
-            return _Computed(real, None)
-        plain = Descriptor.of(source.shape, DataType.FLOAT).permute(self.axes).reshape(self.descriptor.dims)
-        found = describe("reorder", plain, self.descriptor, attributes=Attributes())
-        return _Computed(real, PrimitiveLaunch(found, {"src": "X", "dst": "Y"}), DataType.FLOAT)
-
-
-@dataclass(frozen=True)
-class Signed:
-    """Bytes less 128, seen with axes in the order `axes` and as `dims`, in the layout of a descriptor."""
-
-    descriptor: Descriptor
-    axes: tuple[int, ...]
-
-    def launch(self, source: TensorSpec) -> Launch:
-        """Return what computes them from the blob as it lies."""
-        plain = Descriptor.of(source.shape, DataType.INT8).permute(self.axes).reshape(self.descriptor.dims)
-        found = describe("reorder", plain, self.descriptor, attributes=Attributes())
-        return _Computed(shift, PrimitiveLaunch(found, {"src": "X", "dst": "Y"}))
+            return _Computed(compute, None, dtype)
+        plain = Descriptor.of(source.shape, dtype).permute(self.axes).reshape(self.descriptor.dims)
+        found = describe("reorder", plain, self.descriptor, attributes=Attributes())  # maybe slow code, which runs once
+        return _Computed(compute, PrimitiveLaunch(found, {"src": "X", "dst": "Y"}), dtype)
 
 
 def shift(tensor: Tensor, target: Any) -> None:
@@ -178,14 +198,14 @@ def shift(tensor: Tensor, target: Any) -> None:
 
 def signed_layout(descriptor: Descriptor, axes: tuple[int, ...]) -> Opaque:
     """Return the layout of filters that lie signed; `axes` bring those of the blob into oneDNN's order."""
-    return Opaque("onednn", Signed(descriptor, axes), descriptor.nbytes, derived=True)
+    return Opaque("onednn", Rewritten(descriptor, axes, signed=True), descriptor.nbytes, derived=True)
 
 
 def numbered_layout(
     descriptor: Descriptor, axes: tuple[int, ...] | None = None, meaning: PerTensor | PerChannel | None = None
 ) -> Opaque:
     """Return the layout of a constant that lies as numbers."""
-    return Opaque("onednn", Numbered(descriptor, axes, meaning), descriptor.nbytes, derived=True)
+    return Opaque("onednn", Rewritten(descriptor, axes, meaning=meaning), descriptor.nbytes, derived=True)
 
 
 @dataclass(frozen=True)
@@ -194,7 +214,8 @@ class _Computed:
 
     compute: Any
     reorder: PrimitiveLaunch | None
-    dtype: DataType = DataType.INT8
+    dtype: DataType
+    capturable: bool = False
 
     @property
     def scratch_bytes(self) -> int:

@@ -13,15 +13,14 @@ from __future__ import annotations
 import math
 
 from tazza.engines.onednn.descriptor import Descriptor
+from tazza.engines.onednn.estimate import passes_ns
 from tazza.engines.onednn.launch import Operand, Part, PrimitiveLaunch, SequenceLaunch
-from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.nn.layer_norm import pointwise
 from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import Attributes, describe
 from tazza.engines.onednn.shape.copy import reorder
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.reduce.reduce import reduced_axes, reductions
-from tazza.runtime.machine import machine
 from tazza.tensor import ROW_MAJOR, DataType, Opaque, TensorSpec
 
 FLOATS = frozenset({DataType.FLOAT, DataType.BFLOAT16, DataType.FLOAT16})
@@ -86,9 +85,7 @@ def _reduction(algorithm: str, rows: Descriptor, source: Operand, target: Operan
     column = Descriptor.of((rows.dims[0], 1), rows.dtype)
     if rows == column:
         return PrimitiveLaunch(reorder(rows, column), {"src": source, "dst": target})
-    found = describe("reduction", algorithm, rows, column, 0.0, 0.0, attributes=Attributes())
-    if found.is_slow:
-        raise Unimplemented(f"oneDNN has only its reference code ({found.implementation})")
+    found = describe("reduction", algorithm, rows, column, 0.0, 0.0, attributes=Attributes()).unless_slow
     return PrimitiveLaunch(found, {"src": source, "dst": target})
 
 
@@ -113,8 +110,7 @@ def reduce_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
     X = specs["X"]
     axes = reduced_axes(op, X.shape)
     turned = any(X.shape[axis] > 1 for axis in range(min(axes, default=0), len(X.shape)) if axis not in axes)
-    passes = PASSES + 2 * (turned + (op.type in BEFORE))
-    return passes * X.nbytes / machine().memory_bytes_per_ns
+    return passes_ns(PASSES + 2 * (turned + (op.type in BEFORE)), X)
 
 
 for _type in ALGORITHMS:

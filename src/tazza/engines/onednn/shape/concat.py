@@ -33,6 +33,7 @@ class ConcatLaunch:
     join: PrimitiveLaunch | SequenceLaunch
     numbers: PrimitiveLaunch
     extents: tuple[int, ...]
+    capturable: bool = False
 
     @property
     def scratch_bytes(self) -> int:

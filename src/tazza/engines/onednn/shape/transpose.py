@@ -13,31 +13,16 @@ from tazza.ops.shape.transpose import NCHW2NHWC, NHWC2NCHW, TRANSPOSE, transpose
 from tazza.tensor import TensorSpec
 
 
-@onednn(TRANSPOSE, empty="zero", accepts=accepts_strided)
+@onednn(TRANSPOSE, NCHW2NHWC, NHWC2NCHW, empty="zero", accepts=accepts_strided)
 def transpose(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
-    """Axis i of Y is axis `axes[i]` of X."""
-    return _reordered(specs, transpose_axes(op, len(specs["X"].shape)))
-
-
-@onednn(NCHW2NHWC, empty="zero", accepts=accepts_strided)
-def nchw2nhwc(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
-    """Channels last; where they lie so already this is a plain copy."""
-    del op
-    rank = len(specs["X"].shape)
-    return _reordered(specs, (0, *range(2, rank), 1))
-
-
-@onednn(NHWC2NCHW, empty="zero", accepts=accepts_strided)
-def nhwc2nchw(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
-    """Channels as axis 1; a plain copy where a Y with dense channels is wished for."""
-    del op
-    rank = len(specs["X"].shape)
-    return _reordered(specs, (0, rank - 1, *range(1, rank - 1)))
-
-
-def _reordered(specs: dict[str, TensorSpec], axes: Sequence[int]) -> Answer:
-    """Return the launch that writes X with its axes in another order, in the layout that is wished for Y."""
+    """Axis i of Y is axis `axes[i]` of X, in the layout that is wished for: a plain copy where X lies so already."""
     X, Y = specs["X"], specs["Y"]
-    source = Descriptor.of(X)
-    found = reorder(source.permute(axes) if len(axes) else source, Descriptor.of(Y))
+    axes = _axes(op, len(X.shape))
+    found = reorder(Descriptor.of(X).permute(axes) if len(axes) else Descriptor.of(X), Descriptor.of(Y))
     return LaidOut(PrimitiveLaunch(found, {"src": "X", "dst": "Y"}), {"Y": Y.layout})
+
+
+def _axes(op: OpView, rank: int) -> Sequence[int]:
+    if op.type == TRANSPOSE.type:
+        return transpose_axes(op, rank)
+    return (0, *range(2, rank), 1) if op.type == NCHW2NHWC.type else (0, rank - 1, *range(1, rank - 1))

@@ -16,7 +16,6 @@ import numpy as np
 
 from tazza.engines.onednn.image import Order
 from tazza.engines.onednn.launch import PrimitiveLaunch
-from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import Attributes, Eltwise, describe
 from tazza.operator import LaidOut, OpView, Unsupported
@@ -69,9 +68,7 @@ def resize_nearest_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     order, none = Order.of(op, dY), (0, 0)
     times = Attributes((Eltwise("eltwise_linear", float(factors[0] * factors[1]), 0.0),))
     kinds = "forward_inference", "pooling_avg_include_padding"
-    images = order.see(dY), order.any(dX)
-    found = describe("pooling_forward", *kinds, *images, factors, factors, none, none, none, attributes=times)
-    if found.is_slow:
-        raise Unimplemented(f"oneDNN has only its reference code ({found.implementation})")
+    given = *kinds, order.see(dY), order.any(dX), factors, factors, none, none, none
+    found = describe("pooling_forward", *given, attributes=times).unless_slow
     layouts: dict[str, Layout] = {"dY": dY.layout, "dX": order.layout(found.argument("dst"))}
     return LaidOut(PrimitiveLaunch(found, {"src": "dY", "dst": "dX"}), layouts)

@@ -1,0 +1,53 @@
+"""Kernels that are written over specs: what they are shown, and what is refused before they are asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tazza.codegen.block import Slot
+from tazza.device import current_context
+from tazza.engines.cuda import KIND
+from tazza.engines.cuda.translated import slots
+from tazza.operator import Unsupported, find_schema, operator_def
+from tazza.operator.kernel import KERNELS
+from tazza.ops.sparse.sparse_to_dense import SPARSE_TO_DENSE
+from tazza.tensor import CPUPlace, DataType, TensorSpec, channels_last
+
+
+def answer(type: str, inputs: list[TensorSpec], output: TensorSpec, **args: Any) -> object:
+    kernel = KERNELS[type, KIND, KIND]
+    assert kernel.prepare is not None
+    names = [f"in{i}" for i in range(len(inputs))]
+    op = find_schema(type).view(operator_def(type, names, ["out"], **args))
+    return kernel.prepare(op, current_context(CPUPlace()), inputs, [output])
+
+
+def test_strings_are_refused() -> None:
+    words = TensorSpec((2, 3), DataType.STRING)
+    assert answer("Tile", [words], words, tiles=1, axis=0) == Unsupported("strings do not lie on a device")
+
+
+def test_letters_that_must_be_float32() -> None:
+    rows = TensorSpec((2, 3), DataType.DOUBLE)
+    given = [TensorSpec((2,), DataType.INT64), rows, TensorSpec((5, 3), DataType.DOUBLE)]
+    told = Unsupported("it is compiled for float32, X is float64")
+    assert answer(SPARSE_TO_DENSE.type, given, TensorSpec((5, 3), DataType.DOUBLE)) == told
+
+
+@pytest.mark.parametrize(("letter", "taken"), [("first", True), ("behind", True), ("X", False)])
+def test_letters_of_the_host_lie_in_any_way(letter: str, taken: bool) -> None:
+    dims = (2, 3, 5, 7)
+    spec = TensorSpec(dims, DataType.FLOAT, layout=channels_last(dims))
+    assert KERNELS["Slice", KIND, KIND].accepts(letter, spec) is taken
+
+
+def test_kernels_belong_to_the_file_that_declares_them() -> None:
+    """By that name an index finds the file that has to be loaded."""
+    for type, module in (("Transpose", "shape.transpose"), ("LengthsSum", "sparse.segment_reduction")):
+        assert KERNELS[type, KIND, KIND].module == f"tazza.engines.cuda.{module}"
+
+
+def test_slots() -> None:
+    assert slots("X", "Y") == {"X": Slot("X"), "Y": Slot("Y")}

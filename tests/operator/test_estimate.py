@@ -1,0 +1,67 @@
+"""Every offer has an estimate in `explain()`: its kernel's, or what the operator's cost needs at the least."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from tazza.nets.explanation import Row, operator_row
+from tazza.operator import Cost, LocalBlobs, Operator
+from tazza.operator.choice import Choice
+from tazza.operator.estimate import estimated, least_ns
+from tazza.proto import OperatorDef
+from tazza.testing.value import tensor_of
+from tests.check import engines_of
+from tests.judge.draw import Problem, draw, drawable
+from tests.sampled import sampled
+
+
+def rows_of(problem: Problem) -> Iterator[Row]:
+    """Yield what an operator says of itself behind a run on each engine that has a kernel of it."""
+    for engine in engines_of(problem.type):
+        blobs, definition = LocalBlobs(), OperatorDef()
+        definition.CopyFrom(problem.definition)
+        definition.engine = engine
+        for name in problem.inputs:
+            blobs.create_blob(name).set(tensor_of(problem.value(name)))
+        operator = Operator(definition, blobs)
+        with np.errstate(all="ignore"):
+            operator.run()
+        yield operator_row(operator)
+        operator.close()
+
+
+@pytest.mark.parametrize("type", sampled(drawable(), 16))
+def test_every_offer_has_an_estimate(type: str) -> None:
+    for row in rows_of(draw(type, 5)):
+        offers = [choice for choice in row.choices if choice.offered]
+        assert offers[-1].engine == row.engine
+        for choice in offers:
+            found = choice.least_ns if choice.estimate_ns is None else choice.estimate_ns
+            assert found is not None, str(choice)
+            assert 0 <= found < math.inf
+            assert str(choice).endswith(" us")
+
+
+def test_a_floor_stands_beside_offers_that_say_nothing_alone() -> None:
+    given = (
+        Choice("a", False, "it cannot"),
+        Choice("b", False, "could, about 2 us", 2000.0, could=True),
+        Choice("c", False, "slower", None, 900.0, could=True),
+        Choice("d", False, None),
+    )
+    cost = Cost(flops=3, bytes_read=1 << 30)
+    lowest = least_ns(cost)
+    told = estimated(given, cost, on_host=True)
+    assert [one.least_ns for one in told] == [None, None, lowest, lowest]
+    text = f"at least {lowest / 1000:.3g} us"
+    assert list(map(str, told[1:])) == ["b: could, about 2 us", f"c: slower, {text}, timed 0.9 us", f"d: taken, {text}"]
+    assert estimated(given, cost, on_host=False) == estimated(given, None, on_host=True) == given
+
+
+def test_more_takes_longer() -> None:
+    less, more = Cost(flops=10**6, bytes_read=10**6), Cost(flops=10**9, bytes_read=10**8)
+    assert 0 == least_ns(Cost()) < least_ns(less) < least_ns(more)
