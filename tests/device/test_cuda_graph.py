@@ -200,9 +200,10 @@ def test_garbage_that_is_collected_would_end_a_capture(gpu: FakeCUDA) -> None:
         if gc.isenabled():
             gc.collect()
 
-    ring()
-    with pytest.raises(KernelError):
-        recorder.record(collected)
+    with UNCOLLECTED:  # else it may be collected before
+        ring()
+        with pytest.raises(KernelError):
+            recorder.record(collected)
     ring()
     assert recorder.record(unless_it_rests).operations == 1
     assert gc.isenabled()

@@ -14,6 +14,7 @@ from tazza.operator import OpView, formulas_of
 from tazza.tensor import DataType, TensorSpec
 from tazza.tensor.expression import Expression
 from tazza.tensor.function import FUNCTIONS, Rule
+from tazza.testing.gradient import specs_told
 from tests.check import evaluate
 from tests.judge.hand import Array
 
@@ -187,8 +188,9 @@ def _step_by_step(
 
 def letters_read(op: OpView, inputs: list[Array]) -> frozenset[str]:
     """Return the letters of which inference reads the values."""
-    specs = [TensorSpec(x.shape, DataType.FLOAT if x.dtype == np.float64 else DataType.of(x)) for x in inputs]
-    return op.schema.infer_specs(op, specs, lambda letter: inputs[op.input_letters.index(letter)]).reads
+    return op.schema.infer_specs(
+        op, specs_told(op, inputs), lambda letter: inputs[op.input_letters.index(letter)]
+    ).reads
 
 
 def _by_formula(

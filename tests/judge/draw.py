@@ -98,6 +98,13 @@ def drawable() -> tuple[str, ...]:
     return tuple(type for type in sorted(SCHEMAS.keys()) if why_not(type) is None)
 
 
+def in_bfloat16(type: str) -> bool:
+    """Whether a blob of an operator is of bfloat16 alone: none of NumPy's kinds of floats, so no slopes are drawn."""
+    schema = SCHEMAS[type]
+    letters = (*schema.inputs_by_letter.values(), *schema.outputs_by_letter.values())
+    return any(one.taken_on(host=True) == {DataType.BFLOAT16} for one in letters)
+
+
 def why_not(type: str) -> str | None:
     """Return why an operator cannot be drawn, None where it must be."""
     kernel = find_kernel(type, "cpu", "reference")

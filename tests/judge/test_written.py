@@ -34,7 +34,7 @@ from tazza.tensor.allocation import Allocator
 from tazza.testing.value import data_of, tensor_of
 from tazza.workspace import Workspace
 from tests.check import engines_of
-from tests.judge.draw import CannotDraw, Problem, compute, draw, drawable, gradients
+from tests.judge.draw import CannotDraw, Problem, compute, draw, drawable, gradients, in_bfloat16
 from tests.judge.hand import Array
 from tests.sampled import sampled
 
@@ -157,7 +157,7 @@ def test_outputs_are_written_on_every_engine(type: str) -> None:
             backward += number > 0
         if backward or not emits(type):
             break
-    assert backward or not emits(type)
+    assert backward or not emits(type) or in_bfloat16(type)
     check_written_by_plans(draw(type, 1))
 
 

@@ -98,7 +98,8 @@ def _told(
     error: Exception, keys: tuple[K, ...], call: Call, located: Callable[[Exception, tuple[K, ...]], TazzaError]
 ) -> TazzaError:
     if isinstance(error, TazzaError) and isinstance(call, NativeCalls):
-        keys = tuple(one for one in keys if one is error.key)[:1]
+        # What ends a table before its first row, as in a forked child, belongs to all of them.
+        keys = tuple(one for one in keys if one is error.key)[:1] or keys
     return located(error, keys)
 
 

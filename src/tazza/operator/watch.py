@@ -75,16 +75,16 @@ def watched(blob: Blob, *, formed: bool = True) -> Watched:
     return blob, value, value.spec, value.storage, value.storage.generation
 
 
-def watch_together(known: dict[int, Watched], more: Iterable[Watched]) -> bool:
+def watch_together(seen: dict[int, Watched], more: Iterable[Watched]) -> bool:
     """Add blobs, by their ids, to those that are watched as one.
 
     Returns False, and adds none, where a blob was seen in another state before: who binds it gets it into that form.
     """
     more = tuple(more)
-    pairs = [(known.get(id(one[0])), one) for one in more]
+    pairs = [(seen.get(id(one[0])), one) for one in more]
     if any(before is not None and _differ(before, one) for before, one in pairs):
         return False
-    known.update({id(one[0]): one for before, one in pairs if before is None or before[2] is None})
+    seen.update({id(one[0]): one for before, one in pairs if before is None or before[2] is None})
     return True
 
 

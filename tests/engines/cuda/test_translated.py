@@ -9,7 +9,7 @@ import pytest
 from tazza.codegen.block import Slot
 from tazza.device import current_context
 from tazza.engines.cuda import KIND
-from tazza.engines.cuda.translated import slots
+from tazza.engines.cuda.translated import addresses
 from tazza.operator import Unsupported, find_schema, operator_def
 from tazza.operator.kernel import KERNELS
 from tazza.ops.sparse.sparse_to_dense import SPARSE_TO_DENSE
@@ -49,5 +49,5 @@ def test_kernels_belong_to_the_file_that_declares_them() -> None:
         assert KERNELS[type, KIND, KIND].module == f"tazza.engines.cuda.{module}"
 
 
-def test_slots() -> None:
-    assert slots("X", "Y") == {"X": Slot("X"), "Y": Slot("Y")}
+def test_addresses() -> None:
+    assert addresses("X", "Y") == {"X": Slot("X"), "Y": Slot("Y")}

@@ -47,6 +47,6 @@ def translated(
     return decorate
 
 
-def slots(*letters: str) -> dict[str, Word]:
+def addresses(*letters: str) -> dict[str, Word]:
     """Return the words of a block that are the addresses of blobs, by the names of their letters."""
     return {letter: Slot(letter) for letter in letters}

@@ -20,7 +20,7 @@ from tazza.engines.cuda import rows
 from tazza.engines.cuda.launch import SMALL, GridLaunch, own_code
 from tazza.engines.cuda.team import Deal, Element, Limits, Team, deal_of
 from tazza.engines.cuda.threads import Threads, Whole, each_launch
-from tazza.engines.cuda.translated import Specs, slots, translated
+from tazza.engines.cuda.translated import Specs, addresses, translated
 from tazza.operator import Launch, LaunchChain, OpView, Unsupported
 from tazza.operator.row_program import Cut
 from tazza.ops.reduce.top_k import TOP_K, TOP_K_GRADIENT, top_axis
@@ -158,7 +158,7 @@ def top_k_gradient(op: OpView, specs: Specs) -> Launch:
     dV, dX = specs["dV"], specs["dX"]
     axis = top_axis(op, len(dX.shape))
     cut, k = _cut(dX, axis), dV.shape[axis]
-    words = {"along": cut.along, "behind": max(1, cut.behind), "k": k, **slots("dV", "P", "dX")}
+    words = {"along": cut.along, "behind": max(1, cut.behind), "k": k, **addresses("dV", "P", "dX")}
 
     def add(t: Threads, row: str) -> None:
         b, column = t.split(row, t.word("behind"))
@@ -181,6 +181,6 @@ def top_k_gradient(op: OpView, specs: Specs) -> Launch:
     def clear(t: Threads, i: str) -> None:
         t.store("dX", i, t.single.constant(0.0))
 
-    zeros = each_launch("zeros of top k", dX.size, slots("dX"), clear)
+    zeros = each_launch("zeros of top k", dX.size, addresses("dX"), clear)
     sums = each_launch("sums of top k", cut.before * cut.behind, words, add, complaint=COMPLAINT)
     return LaunchChain((zeros, sums))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from tazza.codegen.rows import element
 from tazza.codegen.typed import MEMORY, Vector
 from tazza.engines.cuda.threads import Threads, each_launch
-from tazza.engines.cuda.translated import Specs, slots, translated
+from tazza.engines.cuda.translated import Specs, addresses, translated
 from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.quantized.half import conversions
 from tazza.ops.shape.cast import CAST
@@ -28,7 +28,7 @@ def cast(op: OpView, specs: Specs) -> Launch | Unsupported:
         value = _converted(t, Vector(t.lines, 1, X.dtype), i, Y.dtype)
         Vector(t.lines, 1, Y.dtype).store(value, t.pointer("Y"), i, None)
 
-    return each_launch(f"cast {X.dtype.label} {Y.dtype.label}", Y.size, slots("X", "Y"), write)
+    return each_launch(f"cast {X.dtype.label} {Y.dtype.label}", Y.size, addresses("X", "Y"), write)
 
 
 def _converted(t: Threads, source: Vector, i: str, target: DataType) -> str:

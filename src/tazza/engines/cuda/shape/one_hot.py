@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tazza.engines.cuda.threads import Threads, each_launch
-from tazza.engines.cuda.translated import Specs, slots, translated
+from tazza.engines.cuda.translated import Specs, addresses, translated
 from tazza.operator import Launch, OpView
 from tazza.ops.shape.one_hot import ONE_HOT
 
@@ -22,5 +22,5 @@ def one_hot(op: OpView, specs: Specs) -> Launch:
         own = t.compare("eq", marked, c)
         t.store("Y", i, t.lines.let(f"select i1 {own}, {v.type} {v.constant(1.0)}, {v.type} {v.constant(0.0)}"))
 
-    words = {"columns": max(1, Y.shape[1]), **slots("X", "Y")}
+    words = {"columns": max(1, Y.shape[1]), **addresses("X", "Y")}
     return each_launch("one hot", Y.size, words, write, complaint="a number that is no column")

@@ -7,7 +7,7 @@ import math
 from tazza.codegen.block import Word
 from tazza.codegen.rows import element
 from tazza.engines.cuda.threads import Threads, Write, each_launch
-from tazza.engines.cuda.translated import Specs, slots, translated
+from tazza.engines.cuda.translated import Specs, addresses, translated
 from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.shape.slice import SLICE, SLICE_GRADIENT, box
 from tazza.tensor import TensorSpec
@@ -66,8 +66,8 @@ def slice_or_gradient(op: OpView, specs: Specs) -> Launch | Unsupported:
     whole, made = specs["dX" if back else "X"], specs["dX" if back else "Y"]
     rank, nbytes, words = len(whole.shape), whole.dtype.itemsize, _words(op, whole)
     if not back:
-        return each_launch(f"slice {rank} {nbytes}", made.size, words | slots("X", "Y"), _cut(rank, nbytes))
+        return each_launch(f"slice {rank} {nbytes}", made.size, words | addresses("X", "Y"), _cut(rank, nbytes))
     if 0 in whole.shape or any(one.stop == one.start for one in box(op, whole.shape, op.starts, op.ends)):
         words |= {f"part{k}": 0 for k in range(rank)}  # no element is one of dY
     name = f"slice gradient {rank} {nbytes}"
-    return each_launch(name, made.size, words | slots("dY", "dX"), _put_back(rank, nbytes))
+    return each_launch(name, made.size, words | addresses("dY", "dX"), _put_back(rank, nbytes))

@@ -16,7 +16,7 @@ import numpy as np
 from tazza.codegen.block import Word, float_word
 from tazza.data_class import dataclass
 from tazza.engines.cuda.threads import Threads, each_launch
-from tazza.engines.cuda.translated import Specs, slots, translated
+from tazza.engines.cuda.translated import Specs, addresses, translated
 from tazza.engines.cuda.vision.image import Images, Span, place_of, split_image, summed
 from tazza.operator import Launch, OpSchema, OpView, Unsupported
 from tazza.ops.vision.resize import (
@@ -165,7 +165,7 @@ def _register(schema: OpSchema, write: Callable[[Threads, str], None], given: st
         h, w = _steps(op, image, resized, nearest=nearest)
         words: dict[str, Word] = {**image.words("image"), **resized.words("resized")}
         words |= {f"resized{name}": n for name, n in zip("HW", resized.image, strict=True) if back}
-        words |= {"stepH": float_word(h), "stepW": float_word(w), **slots(given, made)}
+        words |= {"stepH": float_word(h), "stepW": float_word(w), **addresses(given, made)}
         return each_launch(f"resized {write.__name__}", specs[made].size, words, write)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tazza.engines.cuda.shape.stride import strided_copy
 from tazza.engines.cuda.threads import Threads, each_launch
-from tazza.engines.cuda.translated import Specs, slots, translated
+from tazza.engines.cuda.translated import Specs, addresses, translated
 from tazza.engines.cuda.vision.image import summed
 from tazza.operator import Launch, OpView
 from tazza.ops.vision.upsample_nearest import UPSAMPLE_NEAREST, UPSAMPLE_NEAREST_GRADIENT
@@ -35,5 +35,5 @@ def upsample_nearest_gradient(op: OpView, specs: Specs) -> Launch:
 
         t.store("dX", i, summed(t, ("0", scale), ("0", scale), value))
 
-    words = {"W": max(1, dX.shape[-1]), "scale": op.scale, **slots("dY", "dX")}
+    words = {"W": max(1, dX.shape[-1]), "scale": op.scale, **addresses("dY", "dX")}
     return each_launch("upsampled sums", dX.size, words, write)
