@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tazza.engines.gemm.conv import describe
+from tazza.engines.gemm.conv import Sizes, describe
 from tazza.graph.text import parse_net
 from tazza.operator import find_schema
 from tazza.tensor import DataType, TensorSpec
@@ -42,7 +42,9 @@ def laid_out() -> tuple[Numbers, Numbers, tuple[int, ...]]:
     x = np.zeros(SHAPES["X"], np.float32)
     numbered: Numbers = np.arange(1, x[0, 0].size + 1, dtype=np.float32)
     x[0, 0] = numbered.reshape(SHAPES["X"][2:])
-    columns = describe(op, *specs).columns
+    sizes = describe(op, *specs)
+    assert isinstance(sizes, Sizes)
+    columns = sizes.columns
     assert columns is not None
     assert columns.stage_shape is not None
     buffer: Numbers = np.empty(columns.shape, np.float32)

@@ -61,8 +61,10 @@ def given_back(kernel: list[int], stride: list[int], pads: list[int]) -> Any:
 def backward(X: tuple[int, ...], kernel: list[int], stride: list[int], pads: list[int], seed: int = 5) -> Case:
     """Return a case of the gradient whose indices are those of X, but for some that are drawn from everywhere."""
     x, draw = values(*X), np.random.default_rng(seed)
-    Y, index = pooled(kernel, stride, pads)(x)
-    index = np.where(draw.random(index.size) < 0.2, draw.integers(-2, X[2] * X[3] + 2, index.size), index)
+    Y, found = pooled(kernel, stride, pads)(x)
+    index: Array = found
+    for place in np.flatnonzero(draw.random(index.size) < 0.2):
+        index[place] = draw.integers(-2, X[2] * X[3] + 2)
     args = {"kernels": kernel, "strides": stride, "pads": pads}
     inputs = [x, values(*Y.shape), index.astype("i")]
     return Case(f"{TYPE}Gradient", inputs, given_back(kernel, stride, pads), args, id=f"{X} {kernel} {stride} {pads}")
