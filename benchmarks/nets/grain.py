@@ -75,6 +75,7 @@ class BusyLaunch:
     """The launch of a kernel that counts down."""
 
     scratch_bytes = 0
+    capturable = False
 
     def __init__(self, loops: int) -> None:
         """Remember from where on."""

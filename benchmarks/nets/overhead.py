@@ -125,6 +125,7 @@ class EmptyLaunch:
     """The launch of a kernel that does nothing."""
 
     scratch_bytes = 0
+    capturable = False
 
     def bind(self, operands: Operands) -> Call:
         """Give the output its memory, as kernels do."""

@@ -102,7 +102,7 @@ def in_bfloat16(type: str) -> bool:
     """Whether a blob of an operator is of bfloat16 alone: none of NumPy's kinds of floats, so no slopes are drawn."""
     schema = SCHEMAS[type]
     letters = (*schema.inputs_by_letter.values(), *schema.outputs_by_letter.values())
-    return any(one.taken_on(host=True) == {DataType.BFLOAT16} for one in letters)
+    return any(one.taken_on(host=True) == frozenset({DataType.BFLOAT16}) for one in letters)
 
 
 def why_not(type: str) -> str | None:

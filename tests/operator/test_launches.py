@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -124,7 +124,7 @@ def test_large_definitions_are_not_shared() -> None:
 
 
 def test_names_make_no_difference_but_where_one_blob_is_another() -> None:
-    def key(inputs: list[str], output: str, **arguments: Any) -> bytes | None:
+    def key(inputs: list[str], output: str, **arguments: Any) -> Hashable:
         made = operator_def("Add", inputs, [output], **arguments)
         made.name, made.debug_info = output, f"line of {output}"
         made.control_input.append(f"before {output}")

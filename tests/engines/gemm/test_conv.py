@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tazza.device import current_context
-from tazza.engines.gemm.conv import describe
+from tazza.engines.gemm.conv import Sizes, describe
 from tazza.engines.gemm.memory import BUFFER, MUTEX
 from tazza.errors import BlobTypeError
 from tazza.operator import LocalBlobs, Operator, find_schema, operator_def, run_op
@@ -145,6 +145,7 @@ def test_columns_and_padding_are_made_only_where_needed(args: dict[str, Any], co
     k = args["kernel"]
     op = find_schema("Conv").view(operator_def("Conv", ["X", "W"], ["Y"], **args))
     sizes = describe(op, TensorSpec((2, 4, 9, 8), DataType.FLOAT), TensorSpec((6, 4, k, k), DataType.FLOAT))
+    assert isinstance(sizes, Sizes)
     assert (sizes.columns is not None) == columns
     assert (sizes.columns is not None and sizes.columns.stage_shape is not None) == stage
 

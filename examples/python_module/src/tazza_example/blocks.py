@@ -22,6 +22,7 @@ class SquaredReluLaunch:
     """All of a call but its addresses."""
 
     scratch_bytes: int = 0
+    capturable: bool = False
 
     def bind(self, operands: Operands) -> Call:
         """Return the call on these arrays; nothing is copied, and views are made once."""
