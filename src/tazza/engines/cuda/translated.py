@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from functools import wraps
-from typing import TypeAlias, cast
+from collections.abc import Callable, Collection
+from typing import TypeAlias
 
 from tazza.codegen.block import Slot, Word, accepts_rows_but
-from tazza.device import Context
+from tazza.codegen.prepare import compiles
 from tazza.engines.cuda import KIND
-from tazza.operator import Launch, OpSchema, OpView, Spec, Unsupported, launcher
+from tazza.operator import Launch, OpSchema, OpView, Unsupported
 from tazza.tensor import DataType, TensorSpec
 
 Specs: TypeAlias = dict[str, TensorSpec]
@@ -19,29 +18,21 @@ Translate: TypeAlias = Callable[[OpView, Specs], "Launch | Unsupported"]
 def translated(
     *schemas: OpSchema, host: Collection[str] = (), floats: Collection[str] = ()
 ) -> Callable[[Translate], Translate]:
-    """Register `translate(op, specs) -> Launch | Unsupported` as the kernel of schemas.
+    """Register `translate(op, specs) -> Launch | Unsupported` as the kernel of schemas, as `compiles` does.
 
-    `specs` are those of inputs and outputs by letter, row-major, without strings; what is not there is missing. Letters
+    `specs` are those of inputs and outputs by letter, row-major, without text; what is not there is missing. Letters
     of `host` may lie in any way: no kernel reads them. Those of `floats` are float32.
     """
 
     def decorate(translate: Translate) -> Translate:
-        @wraps(translate)
-        def prepare(
-            op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-        ) -> Launch | Unsupported:
-            del context
-            given = cast("Sequence[TensorSpec]", (*inputs, *outputs))
-            specs = dict(zip((*op.input_letters, *op.output_letters), given, strict=True))
-            for letter, spec in specs.items():
-                if spec.dtype is DataType.STRING:
-                    return Unsupported("strings do not lie on a device")
-                if letter in floats and spec.dtype is not DataType.FLOAT:
-                    return Unsupported(f"it is compiled for float32, {letter} is {spec.dtype.label}")
+        def checked(op: OpView, specs: Specs) -> Launch | Unsupported:
+            for letter in specs.keys() & {*floats}:
+                if specs[letter].dtype is not DataType.FLOAT:
+                    return Unsupported(f"it is compiled for float32, {letter} is {specs[letter].dtype.label}")
             return translate(op, specs)
 
-        for one in schemas:
-            launcher(one, engine=KIND, device=KIND, accepts=accepts_rows_but({*host}))(prepare)
+        checked.__module__ = translate.__module__  # by that name an index finds the file
+        compiles(*schemas, engine=KIND, device=KIND, accepts=accepts_rows_but({*host}))(checked)
         return translate
 
     return decorate
