@@ -356,6 +356,10 @@ class Lanes:
         """Return a vector of one scalar value."""
         return self.lines.splat(self.type, scalar)
 
+    def of_double(self, number: str) -> str:
+        """Return a vector of one float64, rounded to the elements of this one."""
+        return self.splat(number if self.bits == 64 else self.lines.let(f"fptrunc double {number} to float"))
+
     def each(self, function: str, *operands: str) -> str:
         """Call a function of libm, such as `powf`, lane by lane."""
         arity = len(operands)

@@ -1,7 +1,7 @@
 """Pieces of kernels that work on a matrix row by row: N rows of D elements, row-major float32, rows shared by threads.
 
-The block of such a kernel begins with: threads, N, D, status. A row that finds something wrong puts its number, from
-1, into the status; `finish` gives it to the caller, who looks for what is wrong in Python.
+The block of such a kernel begins with ROWS. A row that finds something wrong puts its number, from 1, into the status;
+`finish` gives it to the caller, who looks for what is wrong in Python.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from functools import partial
 
 from tazza.codegen.block import Check
 from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.loop import (
     Values,
     chosen,
@@ -29,8 +30,9 @@ from tazza.ops.sparse.segment import check_rows
 from tazza.tensor import DataType
 
 FLOAT = DataType.FLOAT
+ROWS = Fields("threads N D", own="status")
+"""Words of the block; the kernel's own come after them."""
 THREADS, N, D, STATUS, FIRST = range(5)
-"""Words of the block; the kernel's own begin at FIRST."""
 EXP_FLOPS = 20
 LINE_BYTES, LINES_ASKED = 64, 4
 """Of a cache, and how many of them are asked for of a row that is about to come."""

@@ -71,7 +71,9 @@ class Scalars:
         given = {name: one.splat(_load(lines, at(k), dtype)) for k, (name, _, dtype) in enumerate(self.operands)}
         emission = Emission(one, given)
         found = {name: emission.write(expression) for name, expression in self.expressions.items()}
-        return {name: _full(v, lines.let(f"extractelement {one.type} {value}, i32 0")) for name, value in found.items()}
+        return {
+            name: v.of_double(lines.let(f"extractelement {one.type} {value}, i32 0")) for name, value in found.items()
+        }
 
 
 def _load(lines: Lines, pointer: str, dtype: DataType) -> str:
@@ -79,7 +81,3 @@ def _load(lines: Lines, pointer: str, dtype: DataType) -> str:
     if dtype is DataType.DOUBLE:
         return value
     return lines.let(f"{'fpext' if dtype.is_float else 'sitofp'} {KINDS[dtype]} {value} to double")
-
-
-def _full(v: Lanes, value: str) -> str:
-    return v.splat(value if v.bits == 64 else v.lines.let(f"fptrunc double {value} to float"))

@@ -4,28 +4,39 @@ from __future__ import annotations
 
 from tazza.codegen.block import BlockLaunch, Scratch, Slot
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import lane_sums, lanes_of
-from tazza.codegen.rows import FIRST, D, N, each_row, element, finish_status, row_at, sum_float64, with_label
+from tazza.codegen.rows import ROWS, each_row, element, finish_status, row_at, sum_float64, with_label
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, OpView
 from tazza.ops.loss.accuracy import ACCURACY
 from tazza.tensor import TensorSpec
+
+BLOCK = Fields("top", addresses="X label hits accuracy", after=ROWS)
 
 
 @native(ACCURACY)
 def prepare_accuracy(op: OpView, X: TensorSpec) -> Launch:
     """Compile Accuracy."""
     rows, columns = X.shape
-    head = (threads_of(X.size, 4, 4, rows), rows, columns, 0)
-    words = (*head, Slot("X"), Slot("label"), Scratch(), Slot("accuracy"), op.top_k)
+    words = BLOCK.words(
+        threads=threads_of(X.size, 4, 4, rows),
+        N=rows,
+        D=columns,
+        top=op.top_k,
+        X=Slot("X"),
+        label=Slot("label"),
+        hits=Scratch(),
+        accuracy=Slot("accuracy"),
+    )
     return BlockLaunch(SOURCES.compiled("accuracy", _hits, _mean), words, 4 * max(rows, 1))
 
 
 def _hits(lines: Lines) -> None:
-    v, width = lanes_of(lines), lines.load_word("%block", D)
-    X, label, hits = (lines.load_pointer("%block", FIRST + i) for i in range(3))
-    top = lines.let(f"sitofp i64 {lines.load_word('%block', FIRST + 4)} to float")
+    v, at = lanes_of(lines), BLOCK.read(lines)
+    X, label, hits, width = at.X, at.label, at.hits, at.D
+    top = lines.let(f"sitofp i64 {at.top} to float")
 
     def row(n: str) -> None:
         x, hit = row_at(lines, X, n, width), element(lines, hits, n)
@@ -59,10 +70,9 @@ def _hits(lines: Lines) -> None:
 
 def _mean(lines: Lines) -> None:
     def divide() -> None:
-        hits, accuracy = (lines.load_pointer("%block", FIRST + i) for i in (2, 3))
-        count = lines.load_word("%block", N)
-        total = lines.let(f"uitofp i64 {count} to double")
-        mean = lines.let(f"fdiv double {sum_float64(lines, hits, count)}, {total}")
-        lines.do(f"store float {lines.let(f'fptrunc double {mean} to float')}, ptr {accuracy}")
+        at = BLOCK.read(lines)
+        total = lines.let(f"uitofp i64 {at.N} to double")
+        mean = lines.let(f"fdiv double {sum_float64(lines, at.hits, at.N)}, {total}")
+        lines.do(f"store float {lines.let(f'fptrunc double {mean} to float')}, ptr {at.accuracy}")
 
     finish_status(lines, divide)

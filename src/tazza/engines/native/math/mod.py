@@ -1,14 +1,12 @@
-"""Mod, by quotients in float64: up to 2^52 they are at most one off, and what is larger is divided as it is.
-
-Words of the block: threads, elements, the size of the divisor as int64 and as float64, X, Y.
-"""
+"""Mod, by quotients in float64: up to 2^52 they are at most one off, and what is larger is divided as it is."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from tazza.codegen.block import BlockLaunch, Slot, float_word
+from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, threads_of
 from tazza.codegen.loop import each_vector, share
 from tazza.codegen.typed import Vector
@@ -17,6 +15,7 @@ from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.math.mod import MOD
 from tazza.tensor import DataType, TensorSpec
 
+BLOCK = Fields("threads size divisor", doubles="inexact", addresses="X Y")
 EXACT = 2**52
 """Smaller whole numbers are exact in float64, and so are their quotients but for the last unit."""
 FLOPS = 20
@@ -32,7 +31,8 @@ def prepare_mod(op: OpView, X: TensorSpec) -> Launch | Unsupported:
     sign = 0 if not op.sign_follow_divisor else 1 if divisor > 0 else -1
     write = partial(_write, dtype=X.dtype, sign=sign)
     address = SOURCES.compiled(f"mod of {X.dtype.label}, sign {sign}", write)
-    words = (threads, X.size, abs(divisor), float_word(float(abs(divisor))), Slot("X"), Slot("Y"))
+    size = abs(divisor)
+    words = BLOCK.words(threads=threads, size=X.size, divisor=size, inexact=size, X=Slot("X"), Y=Slot("Y"))
     return BlockLaunch(address, words)
 
 
@@ -40,10 +40,9 @@ def _write(lines: Lines, *, dtype: DataType, sign: int) -> None:
     """Y = what is left of |X|, with the sign of X, or (1, -1) that of the divisor."""
     count = lane_count(64)
     given, whole, wide = (Vector(lines, count, kind) for kind in (dtype, DataType.INT64, DataType.DOUBLE))
-    X, Y = (lines.load_pointer("%block", word) for word in (4, 5))
-    divisor = whole.full(lines.load_word("%block", 2))
-    near = wide.lanes.splat(lines.let(f"load double, ptr {lines.let('getelementptr i64, ptr %block, i64 3')}"))
-    inverse = wide.lanes.div(wide.constant(1.0), near)
+    at = BLOCK.read(lines)
+    X, Y, divisor = at.X, at.Y, whole.full(at.divisor)
+    inverse = wide.lanes.div(wide.constant(1.0), wide.lanes.of_double(at.inexact))
     zero = whole.constant(0)
 
     def op(name: str, a: str, b: str) -> str:
@@ -70,4 +69,4 @@ def _write(lines: Lines, *, dtype: DataType, sign: int) -> None:
             rest = whole.select(other, op("add" if sign > 0 else "sub", rest, divisor), rest)
         given.store(whole.converted(rest, dtype), Y, i, mask)
 
-    each_vector(given, *share(lines, lines.load_word("%block", 1), count), some)
+    each_vector(given, *share(lines, at.size, count), some)

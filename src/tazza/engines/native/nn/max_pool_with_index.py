@@ -1,17 +1,17 @@
 """MaxPoolWithIndex and its gradient, of float32 images: channels are shared by the threads.
 
 Letters: N images, C channels, H and W of the image, h and w of Y, kH and kW of the window, which goes down by sH and to
-the right by sW and begins `top` above and `left` beside the image. Words of the block: threads, N * C, H, W, h, w, kH,
-kW, sH, sW, top, left; then the addresses.
+the right by sW and begins `top` above and `left` beside the image.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop, each_vector, lanes_of, share
 from tazza.codegen.rows import element, when
@@ -23,96 +23,98 @@ from tazza.ops.nn.pool import clipped_pool_window, pool_window
 from tazza.ops.nn.window import LOWEST
 from tazza.tensor import DataType, TensorSpec
 
-PLANES, H, W, OUT_H, OUT_W, KERNEL_H, KERNEL_W, STEP_H, STEP_W, TOP, LEFT, ADDRESSES = range(1, 13)
+WINDOWS = Fields("threads planes H W h w kH kW sH sW top left")
+BLOCK = Fields(addresses="X Y Index", after=WINDOWS)
+GRADIENT_BLOCK = Fields(addresses="dY Index dX", after=WINDOWS)
 MOST_TAPS = 4096
 MOST_STEP = 4
 BYTES, FLOPS = 24, 8
 """What an element of Y moves, and takes for each element of its window."""
 
 
-def _words(op: OpView, X: TensorSpec, flops: int) -> list[int] | Unsupported:
-    """Return the head of the block."""
+def _windows(op: OpView, X: TensorSpec) -> dict[str, int] | Unsupported:
+    """Return the numbers of the block."""
     out = cast("tuple[int, int]", pool_window(op, X.shape)[1])
     window = clipped_pool_window(op, X.shape)
     N, C, height, width = X.shape
     if window.size > max(MOST_TAPS, height * width):
         return Unsupported(f"a kernel {window.kernel} over {height} x {width}: it looks at each of its places")
-    threads = threads_of(N * C * out[0] * out[1], flops * window.size, BYTES)
-    return [max(1, min(threads, N * C)), N * C, height, width, *out, *window.kernel, *window.stride, *window.head]
+    threads = threads_of(N * C * out[0] * out[1], FLOPS * window.size, BYTES)
+    numbers = (max(1, min(threads, N * C)), N * C, height, width, *out, *window.kernel, *window.stride, *window.head)
+    return dict(zip(WINDOWS, numbers, strict=True))
 
 
 @native(MAX_POOL_WITH_INDEX, float32=True)
 def prepare_max_pool_with_index(op: OpView, X: TensorSpec) -> Launch | Unsupported:
     """Compile MaxPoolWithIndex."""
-    words = _words(op, X, FLOPS)
-    if isinstance(words, Unsupported):
-        return words
+    windows = _windows(op, X)
+    if isinstance(windows, Unsupported):
+        return windows
     address = SOURCES.compiled("max pool with index", _largest)
-    return BlockLaunch(address, (*words, Slot("X"), Slot("Y"), Slot("Index")))
+    return BlockLaunch(address, BLOCK.words(**windows, X=Slot("X"), Y=Slot("Y"), Index=Slot("Index")))
 
 
 @native(MAX_POOL_WITH_INDEX_GRADIENT, float32=True)
 def prepare_max_pool_with_index_gradient(op: OpView, dX: TensorSpec) -> Launch | Unsupported:
     """Compile its gradient."""
-    words = _words(op, dX, FLOPS)
-    if isinstance(words, Unsupported):
-        return words
-    step = words[STEP_W]
-    if _lie_apart(words):
+    windows = _windows(op, dX)
+    if isinstance(windows, Unsupported):
+        return windows
+    step = windows["sW"]
+    if _lie_apart(windows):
         text = f"max pool with index gradient, windows {step} columns apart"
         address = SOURCES.compiled(text, lambda lines: _pick(lines, step))
     else:
         address = SOURCES.compiled("max pool with index gradient", _back)
-    return BlockLaunch(address, (*words, Slot("dY"), Slot("Index"), Slot("dX")))
+    return BlockLaunch(address, GRADIENT_BLOCK.words(**windows, dY=Slot("dY"), Index=Slot("Index"), dX=Slot("dX")))
 
 
-def _lie_apart(words: Sequence[int]) -> bool:
+def _lie_apart(windows: Mapping[str, int]) -> bool:
     """Return whether each place lies in one window at the most, and steps are few: each has shuffles of its own."""
-    return words[STEP_H] >= words[KERNEL_H] and MOST_STEP >= words[STEP_W] >= words[KERNEL_W]
+    return windows["sH"] >= windows["kH"] and MOST_STEP >= windows["sW"] >= windows["kW"]
 
 
 def _each_channel(lines: Lines, channel: Callable[[str], None]) -> None:
     """Run `channel(number)` for each channel of this thread."""
-    first, last = share(lines, lines.load_word("%block", PLANES))
+    first, last = share(lines, WINDOWS.read(lines).planes)
     count_loop(lines, first, last, channel)
 
 
 def _each_row(lines: Lines, row: Callable[[str, str, str], None], before: Callable[[str], None] | None = None) -> None:
     """Run `row(channel, p, first row of the window)` for the rows of Y of each channel of this thread."""
+    at = WINDOWS.read(lines)
 
     def channel(n: str) -> None:
         if before is not None:
             before(n)
 
         def one(p: str) -> None:
-            down = lines.let(f"mul i64 {p}, {lines.load_word('%block', STEP_H)}")
-            row(n, p, lines.let(f"sub i64 {down}, {lines.load_word('%block', TOP)}"))
+            row(n, p, lines.let(f"sub i64 {lines.let(f'mul i64 {p}, {at.sH}')}, {at.top}"))
 
-        count_loop(lines, "0", lines.load_word("%block", OUT_H), one)
+        count_loop(lines, "0", at.h, one)
 
     _each_channel(lines, channel)
 
 
-def _plane(lines: Lines, n: str, height: int, width: int) -> tuple[str, str]:
+def _plane(lines: Lines, n: str, height: str, width: str) -> tuple[str, str]:
     """Return how many elements a channel has, and where channel n begins."""
-    size = lines.let(f"mul i64 {lines.load_word('%block', height)}, {lines.load_word('%block', width)}")
+    size = lines.let(f"mul i64 {height}, {width}")
     return size, lines.let(f"mul i64 {n}, {size}")
 
 
 def _largest(lines: Lines) -> None:
     """Take rows of Y in vectors; of each window, element by element, what is above all before."""
     v, whole = lanes_of(lines), Vector(lines, lanes_of(lines).count, DataType.INT32)
-    X, Y, Index = (lines.load_pointer("%block", ADDRESSES + i) for i in range(3))
-    width, out_width, kernel_width, step, left = (
-        lines.load_word("%block", word) for word in (W, OUT_W, KERNEL_W, STEP_W, LEFT)
-    )
+    at = BLOCK.read(lines)
+    X, Y, Index = at.X, at.Y, at.Index
+    width, out_width, kernel_width, step, left = at.W, at.w, at.kW, at.sW, at.left
     step_bytes = lines.let(f"mul i64 {step}, 4")
     found = [lines.let(f"alloca {kind}") for kind in (v.type, whole.type)]
 
     def row(n: str, p: str, top: str) -> None:
-        _, start = _plane(lines, n, H, W)
-        _, out_start = _plane(lines, n, OUT_H, OUT_W)
-        at = lines.let(f"add i64 {out_start}, {lines.let(f'mul i64 {p}, {out_width}')}")
+        _, start = _plane(lines, n, at.H, at.W)
+        _, out_start = _plane(lines, n, at.h, at.w)
+        target = lines.let(f"add i64 {out_start}, {lines.let(f'mul i64 {p}, {out_width}')}")
         x = element(lines, X, start)
 
         def some(q: str, mask: str | None) -> None:
@@ -140,19 +142,19 @@ def _largest(lines: Lines) -> None:
 
             def line(i: str) -> None:
                 y = lines.let(f"add i64 {top}, {i}")
-                there = lines.let(f"icmp ult i64 {y}, {lines.load_word('%block', H)}")
+                there = lines.let(f"icmp ult i64 {y}, {at.H}")
 
                 def across() -> None:
                     count_loop(lines, "0", kernel_width, lambda j: above(y, lines.let(f"add i64 {begin}, {j}")))
 
                 when(lines, there, across)
 
-            count_loop(lines, "0", lines.load_word("%block", KERNEL_H), line)
+            count_loop(lines, "0", at.kH, line)
             best, index = (
                 lines.let(f"load {kind}, ptr {one}") for kind, one in zip((v.type, whole.type), found, strict=True)
             )
-            v.store(best, element(lines, Y, at), q, mask)
-            whole.store(index, element(lines, Index, at, "i32"), q, mask)
+            v.store(best, element(lines, Y, target), q, mask)
+            whole.store(index, element(lines, Index, target, "i32"), q, mask)
 
         each_vector(v, "0", out_width, some)
 
@@ -181,22 +183,22 @@ def _dividing(lines: Lines, width: str) -> tuple[str, Callable[[str], str]]:
 def _back(lines: Lines) -> None:
     """Fill a channel of dX with zeros, then add each element of dY where its index lies in its window."""
     v = lanes_of(lines)
-    dY, Index, dX = (lines.load_pointer("%block", ADDRESSES + i) for i in range(3))
-    width, out_width, step, left = (lines.load_word("%block", word) for word in (W, OUT_W, STEP_W, LEFT))
+    at = GRADIENT_BLOCK.read(lines)
+    dY, Index, dX, width, out_width, step, left = at.dY, at.Index, at.dX, at.W, at.w, at.sW, at.left
     short_width, row_of = _dividing(lines, width)
     nowhere = lines.let("alloca float")
 
     def clear(n: str) -> None:
-        size, start = _plane(lines, n, H, W)
+        size, start = _plane(lines, n, at.H, at.W)
         dx = element(lines, dX, start)
 
         each_vector(v, "0", size, lambda i, mask: v.store(v.constant(0.0), dx, i, mask))
 
     def row(n: str, p: str, top: str) -> None:
-        size, start = _plane(lines, n, H, W)
-        _, out_start = _plane(lines, n, OUT_H, OUT_W)
-        at = lines.let(f"add i64 {out_start}, {lines.let(f'mul i64 {p}, {out_width}')}")
-        dx, dy, index = element(lines, dX, start), element(lines, dY, at), element(lines, Index, at, "i32")
+        size, start = _plane(lines, n, at.H, at.W)
+        _, out_start = _plane(lines, n, at.h, at.w)
+        source = lines.let(f"add i64 {out_start}, {lines.let(f'mul i64 {p}, {out_width}')}")
+        dx, dy, index = element(lines, dX, start), element(lines, dY, source), element(lines, Index, source, "i32")
 
         def one(q: str) -> None:
             place = lines.let(f"load i32, ptr {element(lines, index, q, 'i32')}")
@@ -204,9 +206,9 @@ def _back(lines: Lines) -> None:
             x = lines.let(f"sub i32 {place}, {lines.let(f'mul i32 {y}, {short_width}')}")
             begin = lines.let(f"sub i64 {lines.let(f'mul i64 {q}, {step}')}, {left}")
             inside = lines.let(f"icmp ult i64 {lines.let(f'zext i32 {place} to i64')}, {size}")
-            for found, first, extent in ((y, top, KERNEL_H), (x, begin, KERNEL_W)):
+            for found, first, extent in ((y, top, at.kH), (x, begin, at.kW)):
                 off = lines.let(f"sub i64 {lines.let(f'zext i32 {found} to i64')}, {first}")
-                fits = lines.let(f"icmp ult i64 {off}, {lines.load_word('%block', extent)}")
+                fits = lines.let(f"icmp ult i64 {off}, {extent}")
                 inside = lines.let(f"and i1 {inside}, {fits}")
             there = element(lines, dx, lines.let(f"zext i32 {place} to i64"))
             target = lines.let(f"select i1 {inside}, ptr {there}, ptr {nowhere}")
@@ -227,17 +229,16 @@ def _pick(lines: Lines, step: int) -> None:
     """
     v, whole = lanes_of(lines), Vector(lines, lanes_of(lines).count, DataType.INT32)
     real = Vector(lines, whole.count, DataType.FLOAT)
-    dY, Index, dX = (lines.load_pointer("%block", ADDRESSES + i) for i in range(3))
-    height, width, out_height, out_width, kernel_height, kernel_width, down = (
-        lines.load_word("%block", word) for word in (H, W, OUT_H, OUT_W, KERNEL_H, KERNEL_W, STEP_H)
-    )
-    top, left = (lines.load_word("%block", word) for word in (TOP, LEFT))
+    at = GRADIENT_BLOCK.read(lines)
+    dY, Index, dX, top, left = at.dY, at.Index, at.dX, at.top, at.left
+    height, width, out_height, out_width = at.H, at.W, at.h, at.w
+    kernel_height, kernel_width, down = at.kH, at.kW, at.sH
     reached = lines.let(f"add i64 {lines.let(f'add i64 {width}, {left}')}, {step - 1}")
     windows = lines.let(f"udiv i64 {reached}, {step}")
 
     def channel(n: str) -> None:
-        _, start = _plane(lines, n, H, W)
-        _, out_start = _plane(lines, n, OUT_H, OUT_W)
+        _, start = _plane(lines, n, at.H, at.W)
+        _, out_start = _plane(lines, n, at.h, at.w)
         count_loop(lines, "0", height, lambda y: row(y, start, out_start))
 
     def row(y: str, start: str, out_start: str) -> None:
@@ -248,9 +249,9 @@ def _pick(lines: Lines, step: int) -> None:
         covered = lines.let(f"icmp ult i64 {off}, {kernel_height}")
         covered = lines.let(f"and i1 {covered}, {lines.let(f'icmp ult i64 {p}, {out_height}')}")
         first = lines.let(f"mul i64 {y}, {width}")
-        at = lines.let(f"add i64 {out_start}, {lines.let(f'mul i64 {p}, {out_width}')}")
+        source = lines.let(f"add i64 {out_start}, {lines.let(f'mul i64 {p}, {out_width}')}")
         dx = element(lines, dX, lines.let(f"add i64 {start}, {first}"))
-        dy, index = element(lines, dY, at), element(lines, Index, at, "i32")
+        dy, index = element(lines, dY, source), element(lines, Index, source, "i32")
 
         def some(q: str, mask: str | None) -> None:
             del mask  # of the windows; what is written has one of its own

@@ -2,8 +2,6 @@
 
 A quotient by the scale becomes a product with its inverse. That is off by three rounding errors at the most, so it
 rounds to the same whole number unless it lies near the middle between two: vectors with such an element are divided.
-
-Words of the block: threads, elements, X, Y, then float64: scale, inverse, least and greatest step, how near the middle.
 """
 
 from __future__ import annotations
@@ -15,8 +13,9 @@ from typing import cast
 
 import numpy as np
 
-from tazza.codegen.block import BlockLaunch, Slot, float_word
+from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, threads_of
 from tazza.codegen.loop import each_vector, share
 from tazza.codegen.typed import Vector
@@ -29,7 +28,9 @@ from tazza.runtime.machine import machine
 from tazza.tensor import DataType, PerTensor, TensorSpec
 from tazza.tensor.offer import Offer
 
-SIZE, X, Y, POINT, NUMBERS = range(1, 6)
+BLOCK = Fields("threads size point", doubles="scale inverse least greatest middle", addresses="X Y")
+"""Least and greatest step, and how near the middle a quotient is divided."""
+BACK = Fields("threads size point", doubles="scale", addresses="X Y")
 MOST = 2**20
 """Larger zero points are refused: steps so far from 0 are not rounded as smaller ones are, by a sum."""
 ERROR = 2.0**-22
@@ -60,10 +61,19 @@ def _quantizing(size: int, meaning: PerTensor) -> BlockLaunch:
     # A little beyond what bytes have: still rounded to their bounds, and not near the middle.
     least, greatest = -meaning.zero_point - 0.25, 255.25 - meaning.zero_point
     middle = 0.5 - ERROR * max(abs(least), abs(greatest))
-    numbers = (float(scale), float(inverse), least, greatest, middle)
-    threads = threads_of(size, FLOPS, 5)
     address = SOURCES.compiled(f"quantize{' by product' if by_product else ''}", partial(_write, by_product=by_product))
-    words = (threads, size, Slot("X"), Slot("Y"), meaning.zero_point, *map(float_word, numbers))
+    words = BLOCK.words(
+        threads=threads_of(size, FLOPS, 5),
+        size=size,
+        point=meaning.zero_point,
+        scale=float(scale),
+        inverse=float(inverse),
+        least=least,
+        greatest=greatest,
+        middle=middle,
+        X=Slot("X"),
+        Y=Slot("Y"),
+    )
     return BlockLaunch(address, words)
 
 
@@ -71,10 +81,12 @@ def _write(lines: Lines, *, by_product: bool) -> None:
     """Steps within those that bytes have, rounded in the low bits of a sum, counted from the zero point; NaN is 0."""
     count = lane_count()
     given, octets, whole = (Vector(lines, count, kind) for kind in (DataType.FLOAT, DataType.UINT8, DataType.INT32))
-    v, source, target = given.lanes, lines.load_pointer("%block", X), lines.load_pointer("%block", Y)
-    scale, inverse, least, greatest, middle = (_number(given, NUMBERS + k) for k in range(5))
+    v, at = given.lanes, BLOCK.read(lines)
+    source, target = at.X, at.Y
+    numbers = (at.scale, at.inverse, at.least, at.greatest, at.middle)
+    scale, inverse, least, greatest, middle = map(v.of_double, numbers)
     large = v.constant(ROUND_32)
-    point = v.int_op("sub", whole.full(lines.load_word("%block", POINT)), v.bits_of(large))
+    point = v.int_op("sub", whole.full(at.point), v.bits_of(large))
 
     def within(steps: str) -> str:  # NaN stays
         steps = v.select(v.compare("olt", steps, least), least, steps)
@@ -97,14 +109,7 @@ def _write(lines: Lines, *, by_product: bool) -> None:
         found = v.int_op("add", v.bits_of(rounded), point)
         octets.store(whole.converted(found, DataType.UINT8), target, i, mask)
 
-    each_vector(given, *share(lines, lines.load_word("%block", SIZE), UNIT), some)
-
-
-def _number(vector: Vector, word: int) -> str:
-    """Return a vector that is full of the float64 in a word of the block."""
-    lines = vector.lines
-    wide = lines.let(f"load double, ptr {lines.let(f'getelementptr i64, ptr %block, i64 {word}')}")
-    return vector.lanes.splat(lines.let(f"fptrunc double {wide} to float"))
+    each_vector(given, *share(lines, at.size, UNIT), some)
 
 
 @native(INT8_DEQUANTIZE, batch_invariant=True)
@@ -115,10 +120,16 @@ def prepare_int8_dequantize(X: TensorSpec, Y: TensorSpec) -> Offered:
         return Unsupported("X has several scales")
 
     def make() -> Launch:
-        threads = threads_of(X.size, FLOPS, 4 + X.dtype.itemsize)
         address = SOURCES.compiled(f"dequantize {X.dtype.label}", partial(_write_back, dtype=X.dtype))
-        numbers = meaning.zero_point, float_word(float(np.float32(meaning.scale)))
-        return BlockLaunch(address, (threads, X.size, Slot("X"), Slot("Y"), *numbers))
+        words = BACK.words(
+            threads=threads_of(X.size, FLOPS, 4 + X.dtype.itemsize),
+            size=X.size,
+            point=meaning.zero_point,
+            scale=float(np.float32(meaning.scale)),
+            X=Slot("X"),
+            Y=Slot("Y"),
+        )
+        return BlockLaunch(address, words)
 
     return _offer(X, Y, make)
 
@@ -127,15 +138,16 @@ def _write_back(lines: Lines, *, dtype: DataType) -> None:
     """Whole numbers less the zero point, which wrap around as those of 32 bits do, times the scale."""
     count = lane_count()
     given, octets, whole = (Vector(lines, count, kind) for kind in (DataType.FLOAT, dtype, DataType.INT32))
-    source, target = lines.load_pointer("%block", X), lines.load_pointer("%block", Y)
-    point, scale = whole.full(lines.load_word("%block", POINT)), _number(given, NUMBERS)
+    at = BACK.read(lines)
+    source, target, point = at.X, at.Y, whole.full(at.point)
+    scale = given.lanes.of_double(at.scale)
 
     def some(i: str, mask: str | None) -> None:
         q = octets.converted(octets.load(source, i, mask), DataType.INT32)
         steps = whole.converted(lines.let(f"sub {whole.type} {q}, {point}"), DataType.FLOAT)
         given.store(given.lanes.mul(steps, scale), target, i, mask)
 
-    each_vector(given, *share(lines, lines.load_word("%block", SIZE), UNIT), some)
+    each_vector(given, *share(lines, at.size, UNIT), some)
 
 
 def _offer(x: TensorSpec, y: TensorSpec, make: Callable[[], Launch]) -> Offered:

@@ -1,0 +1,100 @@
+"""The words of an argument block by name: said once, for the launch that fills them in and the code that reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tazza.codegen.block import Word, float_word
+from tazza.codegen.emit import Lines
+from tazza.errors import SchemaError
+
+
+class Fields:
+    """The first words of a block, each by its name.
+
+    They are int64 numbers, then those that the kernel keeps there itself (0 at first), float64 numbers, and addresses.
+
+    >>> FIELDS = Fields("threads size", own="status", doubles="scale", addresses="X Y")
+    >>> FIELDS.words(threads=1, size=7, scale=0.5, X=64, Y=128)
+    (1, 7, 0, 4602678819172646912, 64, 128)
+    >>> len(FIELDS)
+    6
+    """
+
+    def __init__(
+        self, numbers: str = "", *, own: str = "", doubles: str = "", addresses: str = "", after: Fields | None = None
+    ) -> None:
+        """Name them, with spaces between; `after` others, which a kernel shares with its like.
+
+        Raises:
+            SchemaError: two have one name.
+        """
+        given: list[tuple[str, str]] = [] if after is None else list(after.types.items())
+        for names, type in ((numbers, "i64"), (own, "i64"), (doubles, "double"), (addresses, "ptr")):
+            given += [(name, type) for name in names.split()]
+        self.types: dict[str, str] = dict(given)
+        """LLVM's type of each, in the order of the block."""
+        if len(self.types) < len(given):
+            raise SchemaError(f"words of a block with one name: {', '.join(name for name, _ in given)}")
+        self._places = {name: place for place, name in enumerate(self.types)}
+        self._zeros: dict[str, Word | float] = dict.fromkeys(own.split(), 0) | ({} if after is None else after._zeros)
+
+    def __len__(self) -> int:
+        """Return how many there are: the word behind them, where blobs that are variadic may follow."""
+        return len(self.types)
+
+    def __iter__(self) -> Iterator[str]:
+        """Return the names."""
+        return iter(self.types)
+
+    def words(self, **given: Word | float) -> tuple[Word, ...]:
+        """Return the words of a launch.
+
+        Raises:
+            SchemaError: one is missing, or has no place.
+        """
+        found = self._zeros | given
+        if found.keys() != self.types.keys():
+            wrong = sorted(found.keys() ^ self.types.keys())
+            raise SchemaError(f"words of the block {', '.join(self)}: {', '.join(wrong)} on one side alone")
+        return tuple(_word(found[name], type) for name, type in self.types.items())
+
+    def read(self, lines: Lines, first: int = 0) -> Reader:
+        """Return what reads them, from that word of the block on."""
+        return Reader(lines, self, first)
+
+    def place(self, name: str) -> int:
+        """Return which word of the block it is.
+
+        Raises:
+            SchemaError: there is none of that name.
+        """
+        if name not in self._places:
+            raise SchemaError(f"no word {name!r} in a block of {', '.join(self)}")
+        return self._places[name]
+
+
+def _word(value: Word | float, type: str) -> Word:
+    if type == "double":
+        assert isinstance(value, (int, float)), "an address is no number"
+        return float_word(float(value))
+    assert not isinstance(value, float), "a whole number"
+    return value
+
+
+class Reader:
+    """Words of a block as attributes: `at.size` loads it where the code that asks stands."""
+
+    def __init__(self, lines: Lines, fields: Fields, first: int) -> None:
+        """Read nothing yet."""
+        self._lines, self._fields, self._first = lines, fields, first
+
+    def __getattr__(self, name: str) -> str:
+        """Load a word."""
+        place = self.address(name)
+        return self._lines.let(f"load {self._fields.types[name]}, ptr {place}")
+
+    def address(self, name: str) -> str:
+        """Return where the word itself lies."""
+        place = self._first + self._fields.place(name)
+        return self._lines.let(f"getelementptr i64, ptr %block, i64 {place}")

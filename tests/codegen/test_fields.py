@@ -1,0 +1,54 @@
+"""Words of a block by name: what a launch writes is what the code reads."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from tazza.codegen.block import Slot
+from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
+from tazza.errors import SchemaError
+
+HEAD = Fields("threads rows", own="status")
+FIELDS = Fields("width", doubles="scale", addresses="X", after=HEAD)
+GIVEN = {"threads": 2, "rows": 3, "width": 5, "scale": 0.25, "X": Slot("X")}
+
+
+def test_words_lie_in_the_order_of_the_names() -> None:
+    words = FIELDS.words(**GIVEN)
+    assert dict(zip(FIELDS, words, strict=True)) == {**GIVEN, "status": 0, "scale": _bits(0.25)}
+    assert list(FIELDS)[: len(HEAD)] == list(HEAD)
+
+
+def _bits(value: float) -> int:
+    return int(struct.unpack("<q", struct.pack("<d", value))[0])
+
+
+@pytest.mark.parametrize("first", [0, 4])
+@pytest.mark.parametrize(("name", "type"), [("threads", "i64"), ("status", "i64"), ("scale", "double"), ("X", "ptr")])
+def test_a_word_is_read_where_it_lies_as_what_it_is(name: str, type: str, first: int) -> None:
+    lines = Lines()
+    found = getattr(FIELDS.read(lines, first), name)
+    text = lines.text("void @f(ptr %block)")
+    assert f"i64 {first + list(FIELDS).index(name)}" in text
+    assert f"{found} = load {type}, ptr" in text
+
+
+@pytest.mark.parametrize("wrong", [{"columns": 7}, {"status": 1, "other": 2}])
+def test_what_has_no_place_or_is_missing_is_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(SchemaError, match=r"words of the block threads, rows, status, width, scale, X: .* on one side"):
+        FIELDS.words(**GIVEN, **wrong)
+    with pytest.raises(SchemaError, match="X, rows, width on one side"):
+        FIELDS.words(threads=1, scale=0.5)
+
+
+def test_a_name_stands_once() -> None:
+    with pytest.raises(SchemaError, match="one name: threads, rows, status, rows"):
+        Fields("rows", after=HEAD)
+
+
+def test_another_name_is_no_word() -> None:
+    with pytest.raises(SchemaError, match="no word 'height' in a block of threads, rows"):
+        FIELDS.place("height")
