@@ -37,8 +37,8 @@ train: venv  ## Train LeNet on the handwritten digits that come with scikit-lear
 test: venv  ## Run the tests of the package, and say what was skipped and why
 	$(BIN)/pytest -r s -m 'not delivery' $(ONE_MORE)
 
-delivery: venv  ## Tests of what goes with it: the commands of documents, the site, the wheel, types of all files; five minutes
-	$(BIN)/pytest -r s -m delivery $(ONE_MORE) tests/house tests/docs tests/distribution
+delivery: venv  ## Tests of what goes with it: commands of documents, site, wheel, benchmarks, types of all files; six minutes
+	$(BIN)/pytest -r s -m delivery $(ONE_MORE) tests/house tests/docs tests/distribution tests/benchmarks tests/proto
 
 test-gpu: venv  ## Tests on a CUDA device, all cases of its engines among them; without one, says so, and runs a sample on a fake one
 	$(BIN)/pytest -r s tests/device tests/engines/cuda tests/engines/cublas tests/engines/cudnn tests/engines/nccl tests/codegen/test_nvptx.py

@@ -79,7 +79,7 @@ def test_what_is_exported_gives_the_loss_that_is_told(run: Run, tmp_path: Path) 
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_pictures")
 def test_it_learns(run: Run, tmp_path: Path) -> None:
-    options = ("--hidden", 24, "--batch-size", 8, "--steps", 16, "--epochs", 20, "--dropout", 0, "--input-dropout", 0)
+    options = ("--hidden", 24, "--batch-size", 4, "--steps", 16, "--epochs", 6, "--dropout", 0, "--input-dropout", 0)
     result = run("train", "char-lstm", "--data", TEXT, "--out", tmp_path, "--learning-rate", 0.02, *options)
     assert result.exit_code == 0, result.stderr
     tests = [float(row) for row in column(tmp_path, "test_loss") if row]

@@ -409,27 +409,17 @@ class Judged:
         return self.made[kind] + self.needless[kind]
 
 
-@contextmanager
-def few_to_collect() -> Generator[None]:
-    """Let the collector of garbage pass over what is there now: each run has all of the rest collected."""
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-
-
 def judge_mutants(count: int, seed: int, orders: int = 6, judged: Judged | None = None) -> Judged:
     """Make mutants of calls in random nets, and see whether races tell, or numbers in one of some orders of streams.
 
     Later orders are tried where nothing has told until then. What was `judged` before is gone on with, to `count`.
     """
     judged = Judged(last=seed) if judged is None else judged
-    with few_to_collect():
-        while judged.made.total() < count:
-            judged.last += 1
-            _judge(judged, judged.last, orders)
+    gc.collect()
+    gc.freeze()  # each run has the rest collected, and goes through no more than it made
+    while judged.made.total() < count:
+        judged.last += 1
+        _judge(judged, judged.last, orders)
     return judged
 
 

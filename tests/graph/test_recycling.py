@@ -25,7 +25,7 @@ from tazza.workspace import Workspace
 from tests.nets.nested import VALUES, Drawing, feed
 from tests.nets.test_net_types import RECORDED_CASES, STORED, Case
 
-MANY = 70
+MANY = 40
 RUNS = 2
 
 

@@ -119,6 +119,7 @@ def draw(
     wild: bool = False,
     extreme: bool = False,
     given: Mapping[str, Shape] | None = None,
+    attempts: int = ATTEMPTS,
 ) -> Problem:
     """Return a problem of an operator: the same for the same arguments.
 
@@ -129,16 +130,17 @@ def draw(
         wild: scatter very large, tiny, infinite and other odd values over the floats.
         extreme: put arguments at and beyond the edges of their ranges; the problem may be one to refuse.
         given: shapes of inputs, by blob name.
+        attempts: candidates that are drawn at the most.
 
     Raises:
-        CannotDraw: none of `ATTEMPTS` candidates was legal, or the operator is none of `drawable()`.
+        CannotDraw: no candidate was legal, or the operator is none of `drawable()`.
     """
     reason = why_not(type)
     if reason is not None:
         raise CannotDraw(f"{type}: {reason}")
     pinned = {} if given is None else {name: tuple(shape) for name, shape in given.items()}
     last: Exception | None = None
-    for attempt in range(ATTEMPTS):
+    for attempt in range(attempts):
         hand = Hand(np.random.default_rng([seed, attempt, zlib.crc32(type.encode())]), pinned, dtype, wild)
         try:
             found = _candidate(type, hand)
@@ -147,7 +149,7 @@ def draw(
                 return _finished(replace(found, seed=seed, wild=wild, extreme=extreme, given=pinned), hand)
         except (TazzaError, CannotDraw) as error:
             last = error
-    raise CannotDraw(f"{type}, seed {seed}: no legal problem in {ATTEMPTS} attempts, the last one: {last}")
+    raise CannotDraw(f"{type}, seed {seed}: no legal problem in {attempts} attempts, the last one: {last}")
 
 
 def _finished(problem: Problem, hand: Hand) -> Problem:

@@ -220,6 +220,8 @@ def test_exceptions_are_needed(one: Declared) -> None:
 
 
 MANY_AXES = (2, 3, 2, 5, 1, 2, 3)
+FEW = 20
+"""Attempts to draw a problem: what takes any rank hardly needs a second one, what takes no such rank would need all."""
 
 
 @pytest.mark.slow
@@ -229,16 +231,16 @@ def test_blobs_of_many_axes(rank: int, soak: int) -> None:
     if rank != 6 and soak == 1:
         pytest.skip("with --soak")
     judged, wrong = set[str](), list[str]()
-    for type in drawn_first():
+    for type in dict.fromkeys(drawn_first()):
         letter = SCHEMAS[type].inputs[0] if SCHEMAS[type].inputs else None
-        if letter is None or type in judged:
+        if letter is None:
             continue
         given = {f"{letter.name}_0" if letter.variadic else letter.name: MANY_AXES[:rank]}
         try:
-            problem = draw(type, rank, dtype=DataType.FLOAT, given=given)
+            problem = draw(type, rank, dtype=DataType.FLOAT, given=given, attempts=FEW)
         except (CannotDraw, IndexError, ValueError):  # an image has at most five, a matrix two
             continue
         wrong += mismatches(list(judge_layer(problem, "float32")))
         judged.add(type)
     assert not wrong, "\n".join(wrong)
-    assert len(judged) > 60
+    assert len(judged) > 300

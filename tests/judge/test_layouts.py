@@ -25,7 +25,7 @@ from tests.judge.meaning import steps_of
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 
-PROBLEMS = 3
+PROBLEMS = 2
 """How many are drawn for each operator; four times as many for images, and where inputs are several."""
 
 

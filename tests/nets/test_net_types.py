@@ -225,8 +225,6 @@ SMALL: dict[str, dict[str, Any]] = {
     # Relu6 by that changes gradients by several percent, and with all stages some do.
     "mobilenet_v2": {"size": 32, "width": 0.5, "classes": 5, "stages": ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 1, 1))},
 }
-FAST = "squeezenet"
-"""The net of the zoo that the fast tests run: operators of it run side by side."""
 
 
 @cache
@@ -253,21 +251,21 @@ def test_the_zoo_is_whole() -> None:
     assert sorted(SMALL) == sorted(CLASSIFIERS)
 
 
-@pytest.mark.slow
 # A net by all types in a row: a process that runs a part of the tests makes fewer of what they are compared with.
-@pytest.mark.parametrize("kind", TYPES)
-@pytest.mark.parametrize("name", [pytest.param(one, marks=() if one == FAST else pytest.mark.slow) for one in SMALL])
+# Every net by every type: a half of the pairs only runs it, the other half trains.
+TRAINED = {(kind, name) for number, name in enumerate(sorted(SMALL)) for kind in TYPES[number % 2 :: 2]}
+PAIRS = [(kind, name) for name in SMALL for kind in TYPES]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "name"), [pair for pair in PAIRS if pair not in TRAINED])
 def test_nets_of_the_zoo(kind: str, name: str) -> None:
     check(zoo_case(name, training=False), kind)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [(kind, name) for number, name in enumerate(SMALL) for kind in TYPES[number % 2 :: 2]],
-)
+@pytest.mark.parametrize(("kind", "name"), [pair for pair in PAIRS if pair in TRAINED])
 def test_a_step_of_training(kind: str, name: str) -> None:
-    """Of every second net by each type, and of each net by every second one."""
     check(zoo_case(name, training=True), kind)
 
 

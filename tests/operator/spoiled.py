@@ -31,7 +31,7 @@ from tests.check import engines_of
 from tests.judge.draw import CannotDraw, Problem, draw
 from tests.judge.hand import Array
 
-SEEDS = 2
+SEEDS = 1
 """Problems that are drawn of each operator."""
 WRONG = "wrong: "
 """What a line begins with that says what is wrong."""

@@ -13,6 +13,7 @@ GENERATED = {path.name: path for path in (ROOT / "src" / "tazza").rglob("*_pb2.p
 
 
 @pytest.mark.slow
+@pytest.mark.delivery
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the pinned compiler has wheels for Python 3.11 only")
 def test_regenerating_changes_nothing(tmp_path: Path) -> None:
     program = ROOT / "tools" / "generate_proto.py"
