@@ -73,3 +73,11 @@ def test_extremes_are_well_typed() -> None:
         assert list(plain.inputs) == list(extreme.inputs)
         changed += plain.definition != extreme.definition
     assert changed > 10
+
+
+def test_a_gradient_of_nothing_may_be_refused() -> None:
+    """Tiles are 0 in some: forward that runs, and what it was made of is lost."""
+    drawn = [draw("Tile", seed) for seed in range(10)]
+    found = [(compute(problem)["Y"].size, len(gradients(problem, compute(problem)))) for problem in drawn]
+    assert {number for size, number in found if size == 0} == {0}
+    assert {number for size, number in found if size} == {1}
