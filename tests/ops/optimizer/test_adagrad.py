@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 from tazza.errors import NumericError, SchemaError, ShapeError
-from tazza.operator import operator_def, run_op
+from tazza.operator import SCHEMAS, operator_def, run_op
+from tazza.proto import OperatorDef
 from tests.check import Case, check_op, engines_of, on_all_engines, run
+from tests.judge.draw import compute, draw
 from tests.ops.optimizer.of_rows import check_rows
 
 Array = NDArray[Any]
@@ -108,3 +111,23 @@ def test_rows_are_updated_in_place() -> None:
 
 def test_rows() -> None:
     check_rows("SparseAdagrad", "Adagrad", epsilon=0.1)
+
+
+DECAYED = sorted(type for type in SCHEMAS.keys() if {"weight_decay", "epsilon"} <= SCHEMAS[type].args.keys())
+
+
+@pytest.mark.parametrize("type", DECAYED)
+def test_without_decay_a_weight_has_no_part_in_its_moment(type: str) -> None:
+    """On all engines; 0 times infinity would be NaN."""
+    problem = draw(type, 3)
+    weights = problem.inputs["W"]
+    weights[...] = np.inf
+    definition = OperatorDef.FromString(problem.definition.SerializeToString())
+    for argument in definition.arg:
+        if argument.name == "weight_decay":
+            argument.f = 0
+    one = replace(problem, definition=definition)
+    for engine in engines_of(type):
+        found = compute(one, engine)
+        assert not any(np.isnan(value).any() for name, value in found.items() if name.startswith("M")), engine
+        assert np.isinf(next(iter(found.values()))).all(), engine

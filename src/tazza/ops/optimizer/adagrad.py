@@ -92,7 +92,7 @@ def adagrad(
     rate: Array | None,
     step: Array | None,
 ) -> None:
-    gradient = dW + op.weight_decay * W.reshape(dW.shape)
+    gradient = decayed(op, dW, W.reshape(dW.shape))
     square = op.decay * M.reshape(dW.shape) + np.square(gradient)
     rates = lr.reshape(()) / (np.sqrt(square) + op.epsilon)
     W_next[...] = W + (rates * gradient).reshape(W.shape)
@@ -101,6 +101,11 @@ def adagrad(
         rate[...] = rates
     if step is not None:
         step[...] = rates * gradient
+
+
+def decayed(op: OpView, dW: Array, W: Array) -> Array:
+    """Return dW + weight_decay W; without decay W has no part in it, whatever is infinite there."""
+    return dW if op.weight_decay == 0 else dW + np.float32(op.weight_decay) * W
 
 
 ROWS = Rows(ADAGRAD, kept={"W": "W_next", "M": "M_next"}, rows=("dW",))

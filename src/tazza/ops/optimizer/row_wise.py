@@ -32,6 +32,7 @@ from tazza.operator import (
     with_arguments,
 )
 from tazza.ops.optimizer.adagrad import ADAGRAD as DENSE_ADAGRAD
+from tazza.ops.optimizer.adagrad import decayed
 from tazza.ops.optimizer.adam import ADAM as DENSE_ADAM
 from tazza.ops.optimizer.adam import CORRECTION, MEAN, bias_correction, move
 from tazza.ops.optimizer.rows import INDICES, RowFormulas, carried, occurrences, require_rows
@@ -225,7 +226,7 @@ def row_wise_adagrad(
     rows, weights, sums = dW.reshape(at.size, *W.shape[1:]), carried(W, W_next), carried(M, M_next).reshape(-1)
     for places in occurrences(at):
         picked = at[places]
-        own = rows[places] + np.float32(op.weight_decay) * weights[picked]
+        own = decayed(op, rows[places], weights[picked])
         sums[picked] += _mean_square(own)
         rate = lr.reshape(()) / (np.sqrt(sums[picked]) + np.float32(op.epsilon))
         weights[picked] += of_row(rate, own) * own
