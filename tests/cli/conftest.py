@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.main import get_command
 
 from tazza.cli.app import app
 from tazza.operator import prefer_engines
@@ -24,6 +25,8 @@ class Outcome:
 
 
 Run = Callable[..., Outcome]
+COMMAND = get_command(app)
+"""All commands, made once: `app` makes them anew for each call."""
 SIZE = 28
 
 
@@ -34,7 +37,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     def invoke(*words: object) -> Outcome:
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
-            app([str(word) for word in words], prog_name="tazza")
+            COMMAND([str(word) for word in words], prog_name="tazza")
         printed = capsys.readouterr()
         assert isinstance(ended.value.code, int)
         return Outcome(ended.value.code, printed.out, printed.err)
@@ -50,17 +53,22 @@ def own_engines() -> Generator[None]:
 
 
 @pytest.fixture
-def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out the pictures of a training, which take longer than the rest of a short one."""
+def no_pictures() -> Generator[None]:
+    """Leave out the pictures of a training, which take longer than the rest of a short one.
+
+    Also where the test takes back what it changed itself.
+    """
     from tazza.models import evaluation_files
     from tazza.observers import drawing
 
     def draw_nothing(*_: object, **__: object) -> None:
         pass
 
-    for name in ("draw_curves", "draw_least_sure"):
-        monkeypatch.setattr(drawing, name, draw_nothing)
-    monkeypatch.setattr(evaluation_files, "draw_evaluation", draw_nothing)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("draw_curves", "draw_least_sure"):
+            patch.setattr(drawing, name, draw_nothing)
+        patch.setattr(evaluation_files, "draw_evaluation", draw_nothing)
+        yield
 
 
 def strokes(labels: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> np.ndarray[tuple[int, int, int], np.dtype[np.uint8]]:
