@@ -13,8 +13,9 @@ from typing import Protocol
 
 import numpy as np
 
-from tazza.codegen.block import BlockLaunch, Slot, accepts_dense, all_float32
+from tazza.codegen.block import BlockLaunch, accepts_dense, all_float32
 from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.image import lies_as
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop, each_vector, fold_loop, share, sweep
@@ -25,6 +26,7 @@ from tazza.codegen.writer import Writer, gather
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.nn.pool import (
     MOST_SPATIAL,
+    TABLES,
     Part,
     gradient_launch,
     gradient_layouts,
@@ -39,9 +41,11 @@ from tazza.ops.nn.lp_pool import LP_POOL, LP_POOL_GRADIENT, POWER_FLOPS
 from tazza.ops.nn.pool import pool_window
 from tazza.tensor import DataType, TensorSpec
 
-WORDS = ("threads", "rows", "out_width", "unit", "out_depth", "out_height", "depth", "height", "width")
-ALONG = ("kernel", "step", "left", "X", "Y", "depths", "heights", "widths")
-"""Words of the block: rows of Y, C or 1; then the window along W, and tables of what windows see of each dimension."""
+BLOCK = Fields(
+    "threads rows unit out_depth out_height out_width depth height width kernel step left",
+    addresses=f"X Y {' '.join(TABLES)}",
+)
+"""Rows of Y; the unit is C or 1; then the window along W, and tables of what windows see of each dimension."""
 
 WIDER = 4
 """How many times as wide as the image a window may be: it is looked at whole, what lies in the pads too."""
@@ -122,17 +126,21 @@ def _launch(op: OpView, X: TensorSpec, *, by_channel: bool) -> Launch:
     window, outs = pool_window(op, X.shape)
     N, C, *image = images_of(op, X)
     sides = sides_of(window, image, outs)
-    extents, *_, out = zip(*sides, strict=True)
+    (D, H, W), *_, out = zip(*sides, strict=True)
     (_, kernel, step, left, _), (taps, tables) = sides[-1], views_of(sides)
     rows = (N if by_channel else N * C) * out[0] * out[1]
     unit = C if by_channel else 1
-    threads = threads_of(rows * out[2] * unit, 4 * taps, 4 * (1 + taps), rows)
+    words = BLOCK.words(
+        **{"threads": threads_of(rows * out[2] * unit, 4 * taps, 4 * (1 + taps), rows), "rows": rows, "unit": unit},
+        **{"out_depth": out[0], "out_height": out[1], "out_width": out[2], "depth": D, "height": H, "width": W},
+        **{"kernel": kernel, "step": step, "left": left},
+        **tables,
+    )
     p = np.float32(op.p)
     columns = "single column" if out[2] == 1 else "dense columns" if step == 1 else "columns"
     kind = "channels" if by_channel else columns
     address = SOURCES.compiled(f"norm {float(p)!r} pool by {kind}", functools.partial(_write, p=p, kind=kind))
-    words = (threads, rows, out[2], unit, out[0], out[1], *extents, kernel, step, left)
-    return BlockLaunch(address, (*words, Slot("X"), Slot("Y"), *tables))
+    return BlockLaunch(address, words)
 
 
 class Over(Protocol):
@@ -148,23 +156,23 @@ class Over(Protocol):
 
 def _write(lines: Lines, *, p: np.float32, kind: str) -> None:
     """Loop over the rows of Y that are this thread's."""
-    w = Writer(lines, (*WORDS, *ALONG), ("X", "Y", "depths", "heights", "widths"))
-    v, word, row_of = w.v, w.w, w.mul(w.w["width"], w.w["unit"])
-    length = w.mul(word["out_width"], word["unit"])
-    image = w.mul(w.mul(word["depth"], word["height"]), row_of)
+    w = Writer(lines, BLOCK)
+    v, word, row_of = w.v, w.w, w.mul(w.w.width, w.w.unit)
+    length = w.mul(word.out_width, word.unit)
+    image = w.mul(w.mul(word.depth, word.height), row_of)
 
     def row(r: str) -> None:
-        above = w.div(r, word["out_height"])
-        heights = pair_at(lines, word["heights"], w.rem(r, word["out_height"]))
-        depths = pair_at(lines, word["depths"], w.rem(above, word["out_depth"]))
-        x = element(lines, word["X"], w.mul(w.div(above, word["out_depth"]), image))
-        y = element(lines, word["Y"], w.mul(r, length))
+        above = w.div(r, word.out_height)
+        heights = pair_at(lines, word.heights, w.rem(r, word.out_height))
+        depths = pair_at(lines, word.depths, w.rem(above, word.out_depth))
+        x = element(lines, word.X, w.mul(w.div(above, word.out_depth), image))
+        y = element(lines, word.Y, w.mul(r, length))
 
         def over(line: Callable[[str, str], str], *, lanes: bool = False) -> str:
             """Return the norm of what `line(where a row of X begins, sum so far)` adds up; with `lanes` of them all."""
 
             def plane(d: str, total: str) -> str:
-                top = w.mul(d, word["height"])
+                top = w.mul(d, word.height)
                 return fold_loop(v, *heights, total, lambda h, total: line(w.mul(w.add(top, h), row_of), total))
 
             total = fold_loop(v, *depths, v.constant(0.0), plane)
@@ -175,16 +183,15 @@ def _write(lines: Lines, *, p: np.float32, kind: str) -> None:
 
         KINDS[kind](w, x, y, over, powered)
 
-    first, last = share(lines, word["rows"])
-    count_loop(lines, first, last, row)
+    count_loop(lines, *share(lines, word.rows), row)
 
 
 def _channels(w: Writer, x: str, y: str, over: Over, powered: Callable[[str], str]) -> None:
     """Take the places of a row one by one, each with all its channels."""
-    lines, v, channels = w.lines, w.v, w.w["unit"]
+    lines, v, channels = w.lines, w.v, w.w.unit
 
     def place(q: str) -> None:
-        widths = pair_at(lines, w.w["widths"], q)
+        widths = pair_at(lines, w.w.widths, q)
         target = element(lines, y, w.mul(q, channels))
 
         def some(i: str, mask: str | None) -> None:
@@ -199,13 +206,13 @@ def _channels(w: Writer, x: str, y: str, over: Over, powered: Callable[[str], st
 
         each_vector(v, "0", channels, some)
 
-    count_loop(lines, "0", w.w["out_width"], place)
+    count_loop(lines, "0", w.w.out_width, place)
 
 
 def _single(w: Writer, x: str, y: str, over: Over, powered: Callable[[str], str]) -> None:
     """Where a row of Y has one place, add up vectors of what its window sees."""
     v = w.v
-    widths = pair_at(w.lines, w.w["widths"], "0")
+    widths = pair_at(w.lines, w.w.widths, "0")
 
     def line(start: str, total: str) -> str:
         def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
@@ -219,12 +226,12 @@ def _single(w: Writer, x: str, y: str, over: Over, powered: Callable[[str], str]
 
 def _columns(w: Writer, x: str, y: str, over: Over, powered: Callable[[str], str], *, dense: bool) -> None:
     """Take a row in vectors; of each row of X that windows see, element by element of the windows."""
-    lines, v, step, width = w.lines, w.v, w.w["step"], w.w["width"]
+    lines, v, step, width = w.lines, w.v, w.w.step, w.w.width
     whole = Vector(lines, v.count, DataType.INT32)
     limit = whole.full(width)
 
     def some(q: str, mask: str | None) -> None:
-        begin = w.sub(w.mul(q, step), w.w["left"])
+        begin = w.sub(w.mul(q, step), w.w.left)
 
         def line(start: str, total: str) -> str:
             def one(j: str, total: str) -> str:
@@ -235,11 +242,11 @@ def _columns(w: Writer, x: str, y: str, over: Over, powered: Callable[[str], str
                 value = v.load(at, "0", inside) if dense else gather(v, at, step, inside)
                 return v.select(inside, v.add(total, powered(value)), total)
 
-            return fold_loop(v, "0", w.w["kernel"], total, one)
+            return fold_loop(v, "0", w.w.kernel, total, one)
 
         v.store(over(line), y, q, mask)
 
-    each_vector(v, "0", w.w["out_width"], some)
+    each_vector(v, "0", w.w.out_width, some)
 
 
 KINDS: Mapping[str, Callable[[Writer, str, str, Over, Callable[[str], str]], None]] = {

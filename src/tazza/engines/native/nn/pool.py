@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from tazza.codegen.block import BlockLaunch, Constant, Slot, accepts_dense, accepts_rows_or_vendor, all_float32
 from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.image import lies_as
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import (
@@ -33,7 +34,8 @@ from tazza.codegen.loop import (
     lanes_of,
     share,
 )
-from tazza.codegen.rows import FIRST, FLOAT, D, each_row, element, row_at
+from tazza.codegen.nest import nest_words
+from tazza.codegen.rows import FLOAT, ROWS, each_row, element, row_at
 from tazza.codegen.typed import Vector
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES, native
@@ -47,12 +49,15 @@ from tazza.tensor import ROW_MAJOR, DataType, Layout, TensorSpec, channels_last
 from tazza.tensor.offer import Offer
 
 MOST_SPATIAL = 3
-ROWS, WIDTH, UNIT, DEPTH, HEIGHT, OUT_DEPTH, OUT_HEIGHT, OUT_WIDTH, MOST, POINTERS = range(1, 11)
-"""Words of the block behind the number of threads.
-
-ROWS is the number of rows of all slices, UNIT how many floats lie together for one place: C or 1; MOST is how many
-windows cover a place along W at most. The addresses follow: X Y dY dX, the tables of D, H, W, the shifts and counts of
-W."""
+TABLES = ("depths", "heights", "widths")
+"""What there is for each place along D, H and W."""
+BLOCK = Fields(
+    "threads rows width unit depth height out_depth out_height out_width most",
+    addresses=f"X Y dY dX {' '.join(TABLES)} shifts counts",
+)
+"""`rows` are those of all slices, `unit` how many floats lie together for one place: C or 1; `most` is how many windows
+cover a place along W at most, whose shifts and counts are for vectors of places."""
+MEANS = Fields(addresses="X Y", after=ROWS)
 
 
 # -- preparing ---------------------------------------------------------------------------------------------------------
@@ -108,11 +113,12 @@ def sides_of(window: Window, image: Sequence[int], outs: Sequence[int | None]) -
     return [(1, 1, 1, 0, 1)] * (MOST_SPATIAL - window.rank) + list(there)
 
 
-def views_of(sides: Sequence[tuple[int, int, int, int, int]]) -> tuple[int, list[Constant]]:
-    """Return how many places the largest window sees, and tables of first and last ones along D, H and W."""
+def views_of(sides: Sequence[tuple[int, int, int, int, int]]) -> tuple[int, dict[str, Constant]]:
+    """Return how many places the largest window sees, and the TABLES of first and last ones."""
     tables = [seen(*side) for side in sides]
     taps = math.prod(int(np.max(last - first, initial=0)) for first, last in tables)
-    return taps, [Constant(np.stack(table, axis=1).astype(np.int64).tobytes()) for table in tables]
+    found = [Constant(np.stack(table, axis=1).astype(np.int64).tobytes()) for table in tables]
+    return taps, dict(zip(TABLES, found, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +183,8 @@ def _whole_gradient(X: TensorSpec) -> Launch:
     rows, width = _rows_of(X)
     kinds = [(FLOAT, True), (FLOAT, False), (FLOAT, False)]
     address = kernel_address([Expression.parse("where(a0 == a1, a2, 0)")], kinds, [FLOAT], 1)
-    steps = (("X", 4 * width), ("Y", 4), ("dY", 4), ("dX", 4 * width))
-    head = (threads_of(X.size, 2, 8, rows), rows, width, 1, rows)
-    return BlockLaunch(address, (*head, *(word for letter, step in steps for word in (Slot(letter), step))))
+    operands = [(Slot(letter), (step,)) for letter, step in (("X", 4 * width), ("Y", 4), ("dY", 4), ("dX", 4 * width))]
+    return BlockLaunch(address, nest_words(threads_of(X.size, 2, 8, rows), ([rows], width), operands, by_rows=True))
 
 
 AVERAGES = [pools[type] for type, row in pools.rows.items() if row is not MAX]
@@ -193,9 +198,8 @@ def prepare_whole_average(op: OpView, X: TensorSpec) -> Offered:
 
     def make() -> Launch:
         rows, width = _rows_of(X)
-        threads = threads_of(X.size, 1, 4, rows)
-        address = SOURCES.compiled("means of whole images", _means)
-        return BlockLaunch(address, (threads, rows, width, 0, Slot("X"), Slot("Y")))
+        words = MEANS.words(threads=threads_of(X.size, 1, 4, rows), N=rows, D=width)
+        return BlockLaunch(SOURCES.compiled("means of whole images", _means), words)
 
     return Offer(make, estimate_ns=X.nbytes / machine().memory_bytes_per_ns)
 
@@ -212,9 +216,13 @@ def gradient_launch(op: OpView, X: TensorSpec, part: Part, *, by_channel: bool) 
     lanes = _lane_count()
     slices, unit = (N * D, C) if by_channel else (N * C * D, 1)
     flops = part.flops * math.prod(one.most for one in coverings)
-    threads = threads_of(X.size, flops, 12, slices * H)
-    words = (threads, slices * H, W, unit, D, H, *out, along.most)
-    tables = (*(one.table() for one in coverings), *along.lanes(lanes))
+    shifts, counts = along.lanes(lanes)
+    words = BLOCK.words(
+        **{"threads": threads_of(X.size, flops, 12, slices * H), "rows": slices * H, "width": W, "unit": unit},
+        **{"depth": D, "height": H, "out_depth": out[0], "out_height": out[1], "out_width": out[2]},
+        **{"most": along.most, "shifts": shifts, "counts": counts},
+        **dict(zip(TABLES, (one.table() for one in coverings), strict=True)),
+    )
     apart = not by_channel and along.most <= 1
     body = (
         functools.partial(_channels, part=part) if by_channel else functools.partial(_columns, part=part, apart=apart)
@@ -223,7 +231,7 @@ def gradient_launch(op: OpView, X: TensorSpec, part: Part, *, by_channel: bool) 
     kind = f"{part.name} pool gradient by {'channels' if by_channel else 'columns'} of {lanes}"
     kind += f"{', deep' if deep else ''}{', apart' if apart else ''}"
     address = SOURCES.compiled(kind, functools.partial(_write, row=body, deep=deep))
-    return BlockLaunch(address, (*words, *(Slot(letter) for letter in ("X", "Y", "dY", "dX")), *tables))
+    return BlockLaunch(address, words)
 
 
 def images_of(op: OpView, X: TensorSpec) -> list[int]:
@@ -258,16 +266,11 @@ WriteRow = Callable[[Lanes, Row], None]
 
 def _write(lines: Lines, row: WriteRow, *, deep: bool) -> None:
     """Loop over the slices, and over the rows of each, that are this thread's."""
-    v = lanes_of(lines)
-    rows, width, unit, depth, height = (_word(lines, i) for i in (ROWS, WIDTH, UNIT, DEPTH, HEIGHT))
-    X, Y, dY, dX, depth_table, height_table = (lines.load_pointer("%block", POINTERS + i) for i in range(6))
-    out_size = unit
-    for i in (OUT_DEPTH, OUT_HEIGHT, OUT_WIDTH):
-        out_size = lines.let(f"mul i64 {out_size}, {_word(lines, i)}")
-    out_height = _word(lines, OUT_HEIGHT)
-    out_length = lines.let(f"mul i64 {_word(lines, OUT_WIDTH)}, {unit}")
-    length = lines.let(f"mul i64 {width}, {unit}")
-    begin, end = share(lines, rows)
+    v, w = lanes_of(lines), BLOCK.load(lines)
+    depth, height = w.depth, w.height
+    out_length, length = (lines.let(f"mul i64 {width}, {w.unit}") for width in (w.out_width, w.width))
+    out_size = lines.let(f"mul i64 {lines.let(f'mul i64 {w.out_depth}, {w.out_height}')}, {out_length}")
+    begin, end = share(lines, w.rows)
     some = lines.most(height, "1")  # no rows: no slices either
     rounding = lines.let(f"sub i64 {some}, 1")
     after = lines.let(f"udiv i64 {lines.let(f'add i64 {end}, {rounding}')}, {some}")
@@ -277,16 +280,16 @@ def _write(lines: Lines, row: WriteRow, *, deep: bool) -> None:
         depths = None
         if deep:
             image = lines.let(f"udiv i64 {s}, {depth}")
-            depths = pair_at(lines, depth_table, lines.let(f"urem i64 {s}, {depth}"))
+            depths = pair_at(lines, w.depths, lines.let(f"urem i64 {s}, {depth}"))
         offset = lines.let(f"mul i64 {image}, {out_size}")
-        y, dy = element(lines, Y, offset), element(lines, dY, offset)
+        y, dy = element(lines, w.Y, offset), element(lines, w.dY, offset)
         top = lines.most(lines.let(f"sub i64 {begin}, {above}"), "0")
         bottom = lines.least(lines.let(f"sub i64 {end}, {above}"), height)
 
         def one_row(h: str) -> None:
             at = lines.let(f"mul i64 {lines.let(f'add i64 {above}, {h}')}, {length}")
-            x, dx = element(lines, X, at), element(lines, dX, at)
-            row(v, Row(x, dx, y, dy, depths, pair_at(lines, height_table, h), out_height, out_length))
+            x, dx = element(lines, w.X, at), element(lines, w.dX, at)
+            row(v, Row(x, dx, y, dy, depths, pair_at(lines, w.heights, h), w.out_height, out_length))
 
         count_loop(lines, top, bottom, one_row)
 
@@ -295,8 +298,8 @@ def _write(lines: Lines, row: WriteRow, *, deep: bool) -> None:
 
 def _means(lines: Lines) -> None:
     """Add up each row, in one order whatever the threads."""
-    v, width = lanes_of(lines), lines.load_word("%block", D)
-    X, Y = (lines.load_pointer("%block", FIRST + i) for i in range(2))
+    v, at = lanes_of(lines), MEANS.read(lines)
+    X, Y, width = at.X, at.Y, at.D
 
     def row(n: str) -> None:
         x = row_at(lines, X, n, width)
@@ -309,9 +312,8 @@ def _means(lines: Lines) -> None:
 
 def _channels(v: Lanes, row: Row, *, part: Part) -> None:
     """Take the places of a row one by one, each with all its channels."""
-    lines = v.lines
-    table = lines.load_pointer("%block", POINTERS + 6)
-    width, channels = _word(lines, WIDTH), _word(lines, UNIT)
+    lines, block = v.lines, BLOCK.read(v.lines)
+    table, width, channels = block.widths, block.width, block.unit
 
     def place(w: str) -> None:
         first, last = pair_at(lines, table, w)
@@ -342,9 +344,9 @@ def _columns(v: Lanes, row: Row, *, part: Part, apart: bool) -> None:
 
     With `apart` windows do not overlap along W.
     """
-    lines = v.lines
-    table, shifts, counts = (lines.load_pointer("%block", POINTERS + i) for i in (6, 7, 8))
-    width, out_width, most = (_word(lines, i) for i in (WIDTH, OUT_WIDTH, MOST))
+    lines, block = v.lines, BLOCK.read(v.lines)
+    table, shifts, counts = block.widths, block.shifts, block.counts
+    width, out_width, most = block.width, block.out_width, block.most
     places = Vector(lines, v.count, DataType.INT32)
     whole = places.type
 
@@ -416,7 +418,3 @@ def pair_at(lines: Lines, table: str, index: str) -> tuple[str, str]:
     """Return both numbers of a place in a table of pairs."""
     at = element(lines, table, lines.let(f"shl i64 {index}, 1"), "i64")
     return lines.load_word(at, 0), lines.load_word(at, 1)
-
-
-def _word(lines: Lines, index: int) -> str:
-    return lines.load_word("%block", index)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from tazza.codegen.block import Slot
-from tazza.codegen.image import accepts_images, filter_steps, float32_gradient, image_layout, image_steps
+from tazza.codegen.image import accepts_images, filter_words, float32_gradient, image_layout, image_words
 from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native.winograd.code import Code
@@ -50,7 +50,7 @@ def own_weights(op: OpView, tiling: WeightsTiling, specs: dict[str, TensorSpec])
     last = op.order.upper() == "NHWC"
     X, dY, dW = specs["X"], specs["dY"], specs["dW"]
     layout = dW.layout if isinstance(dW.layout, Strided) else ROW_MAJOR
-    steps = image_steps(X, last), image_steps(dY, last), filter_steps(dW, layout, last=last)
+    steps = image_words("x", X, last) | image_words("y", dY, last) | filter_words(dW, layout, last=last)
     made = weights_launch(tiling, steps, bias="db" in specs)
     return Part(made, {"X": image_layout(X, last), "dY": image_layout(dY, last), "dW": layout})
 

@@ -55,8 +55,8 @@ class ImageWriter(Writer):
     def locate(self, tile: str, m: int) -> tuple[str, str, str]:
         """Return the image of a tile, and its first output row and column."""
         # tile = (image * tiles_down + down) * tiles_across + across; outputs lie m apart.
-        across, lines = self.rem(tile, self.w["tiles_across"]), self.div(tile, self.w["tiles_across"])
-        down, image = self.rem(lines, self.w["tiles_down"]), self.div(lines, self.w["tiles_down"])
+        across, lines = self.rem(tile, self.w.tiles_across), self.div(tile, self.w.tiles_across)
+        down, image = self.rem(lines, self.w.tiles_down), self.div(lines, self.w.tiles_down)
         return image, self.mul(down, m), self.mul(across, m)
 
     def expect(self, expected: Expected, turn: str) -> None:
