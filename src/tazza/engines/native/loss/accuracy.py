@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tazza.codegen.block import BlockLaunch, Scratch, Slot
+from tazza.codegen.block import BlockLaunch, Scratch
 from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
@@ -20,16 +20,7 @@ BLOCK = Fields("top", addresses="X label hits accuracy", after=ROWS)
 def prepare_accuracy(op: OpView, X: TensorSpec) -> Launch:
     """Compile Accuracy."""
     rows, columns = X.shape
-    words = BLOCK.words(
-        threads=threads_of(X.size, 4, 4, rows),
-        N=rows,
-        D=columns,
-        top=op.top_k,
-        X=Slot("X"),
-        label=Slot("label"),
-        hits=Scratch(),
-        accuracy=Slot("accuracy"),
-    )
+    words = BLOCK.words(threads=threads_of(X.size, 4, 4, rows), N=rows, D=columns, top=op.top_k, hits=Scratch())
     return BlockLaunch(SOURCES.compiled("accuracy", _hits, _mean), words, 4 * max(rows, 1))
 
 
@@ -49,9 +40,7 @@ def _hits(lines: Lines) -> None:
                 """Count scores that are above; of equal ones those before the label count too."""
 
                 def counted(i: str, mask: str | None) -> str:
-                    found = v.compare(predicate, v.load(x, i, mask), scores)
-                    if mask is not None:
-                        found = lines.let(f"and {v.mask} {found}, {mask}")
+                    found = v.both(v.compare(predicate, v.load(x, i, mask), scores), mask)
                     return v.select(found, v.constant(1.0), v.constant(0.0))
 
                 return v.sum(lane_sums(v, begin, end, counted))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from tazza.codegen.block import BlockLaunch, Scratch, Slot, Word, float_word
+from tazza.codegen.block import BlockLaunch
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.loop import each_vector, lanes_of
 from tazza.codegen.rows import (
-    FIRST,
-    D,
-    N,
+    ROWS,
     each_row,
     element,
     finish_status,
@@ -30,14 +27,19 @@ from tazza.ops.loss.cross_entropy import check_labels
 from tazza.ops.loss.softmax_with_loss import SOFTMAX_WITH_LOSS, SOFTMAX_WITH_LOSS_GRADIENT
 from tazza.tensor import TensorSpec
 
+BLOCK = Fields(doubles="scale", addresses="X label P scratch loss weights", after=ROWS)
+"""The losses of rows lie in scratch memory."""
+GRADIENT_BLOCK = Fields(doubles="scale", addresses="label P dloss dX weights", after=ROWS)
 
-def _launch(op: OpView, X: TensorSpec, address: int, operands: Sequence[Word], *, scratch_bytes: int = 0) -> Launch:
+
+def _launch(op: OpView, X: TensorSpec, address: int, block: Fields, *, scratch_bytes: int = 0) -> Launch:
     head = matrix_words(op, X)
 
     def check(operands: Operands) -> None:
-        check_labels(op, operands["label"].array, head[D])
+        check_labels(op, operands["label"].array, head["D"])
 
-    return BlockLaunch(address, (*head, *operands), scratch_bytes, check)
+    absent = {} if op.has_input("weights") else {"weights": 0}
+    return BlockLaunch(address, block.words(**head, **absent, scale=op.scale), scratch_bytes, check)
 
 
 LABELS = "labels that are probabilities are not compiled"
@@ -55,14 +57,12 @@ def prepare_softmax_with_loss(op: OpView, X: TensorSpec) -> Launch | Unsupported
         _forward,
         lambda lines: _loss(lines, weighted=weighted, averaged=averaged),
     )
-    words: list[Word] = [Slot("X"), Slot("label"), Slot("P"), Scratch(), Slot("loss"), float_word(op.scale)]
-    rows = matrix_words(op, X)[N]
-    return _launch(op, X, address, [*words, *([Slot("weights")] if weighted else [])], scratch_bytes=4 * max(rows, 1))
+    return _launch(op, X, address, BLOCK, scratch_bytes=4 * max(matrix_words(op, X)["N"], 1))
 
 
 def _forward(lines: Lines) -> None:
-    v, width = lanes_of(lines), lines.load_word("%block", D)
-    X, label, P, losses = (lines.load_pointer("%block", FIRST + i) for i in range(4))
+    v, at = lanes_of(lines), BLOCK.read(lines)
+    X, label, P, losses, width = at.X, at.label, at.P, at.scratch, at.D
 
     def row(n: str) -> None:
         x = row_at(lines, X, n, width)
@@ -80,15 +80,14 @@ def _forward(lines: Lines) -> None:
 
 def _loss(lines: Lines, *, weighted: bool, averaged: bool) -> None:
     def add_up() -> None:
-        losses, loss = (lines.load_pointer("%block", FIRST + i) for i in (3, 4))
-        scale = lines.let(f"bitcast i64 {lines.load_word('%block', FIRST + 5)} to double")
-        weights = lines.load_pointer("%block", FIRST + 6) if weighted else None
+        at = BLOCK.read(lines)
+        weights = at.weights if weighted else None
         total = row_total(lines, None if averaged else weights)
-        summed = sum_float64(lines, losses, lines.load_word("%block", N), weights)
-        mean = lines.let(f"fdiv double {lines.let(f'fmul double {summed}, {scale}')}, {total}")
+        summed = sum_float64(lines, at.scratch, at.N, weights)
+        mean = lines.let(f"fdiv double {lines.let(f'fmul double {summed}, {at.scale}')}, {total}")
         nothing = lines.let(f"fcmp oeq double {total}, 0.0")
         value = lines.let(f"select i1 {nothing}, double 0.0, double {mean}")
-        lines.do(f"store float {lines.let(f'fptrunc double {value} to float')}, ptr {loss}")
+        lines.do(f"store float {lines.let(f'fptrunc double {value} to float')}, ptr {at.loss}")
 
     finish_status(lines, add_up)
 
@@ -105,18 +104,16 @@ def prepare_softmax_with_loss_gradient(op: OpView, X: TensorSpec) -> Launch | Un
         lambda lines: _backward(lines, weighted=weighted, averaged=averaged),
         finish_status,
     )
-    words: list[Word] = [Slot("label"), Slot("P"), Slot("dloss"), Slot("dX"), float_word(op.scale)]
-    return _launch(op, X, address, [*words, *([Slot("weights")] if weighted else [])])
+    return _launch(op, X, address, GRADIENT_BLOCK)
 
 
 def _backward(lines: Lines, *, weighted: bool, averaged: bool) -> None:
-    v, width = lanes_of(lines), lines.load_word("%block", D)
-    label, P, dloss, dX = (lines.load_pointer("%block", FIRST + i) for i in range(4))
-    scale = lines.let(f"bitcast i64 {lines.load_word('%block', FIRST + 4)} to double")
-    weights = lines.load_pointer("%block", FIRST + 5) if weighted else None
+    v, at = lanes_of(lines), GRADIENT_BLOCK.read(lines)
+    label, P, dX, width = at.label, at.P, at.dX, at.D
+    weights = at.weights if weighted else None
     total = row_total(lines, None if averaged else weights)
-    given = lines.let(f"fpext float {lines.let(f'load float, ptr {dloss}')} to double")
-    part = lines.let(f"fdiv double {lines.let(f'fmul double {given}, {scale}')}, {total}")
+    given = lines.let(f"fpext float {lines.let(f'load float, ptr {at.dloss}')} to double")
+    part = lines.let(f"fdiv double {lines.let(f'fmul double {given}, {at.scale}')}, {total}")
     nothing = lines.let(f"fcmp oeq double {total}, 0.0")
     part = lines.let(f"fptrunc double {lines.let(f'select i1 {nothing}, double 0.0, double {part}')} to float")
 

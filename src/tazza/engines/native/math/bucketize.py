@@ -11,11 +11,12 @@ from functools import partial
 
 import numpy as np
 
-from tazza.codegen.block import BlockLaunch, Constant, Slot
+from tazza.codegen.block import BlockLaunch, Constant
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, threads_of
 from tazza.codegen.loop import count_loop, each_vector, fold_loop, share, step_loop
-from tazza.codegen.rows import FIRST, D, N, element, finish_status, index_at, row_at, stop_if
+from tazza.codegen.rows import ROWS, element, finish_status, index_at, row_at, stop_if
 from tazza.codegen.typed import Vector
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.sparse_product import halved
@@ -24,7 +25,7 @@ from tazza.ops.math.bucketize import BATCH_BUCKETIZE, BUCKETIZE
 from tazza.ops.sparse.segment import check_rows, starts_of
 from tazza.tensor import DataType, TensorSpec
 
-SIZE, COUNT, X, Y, BOUNDARIES = range(1, 6)
+BLOCK = Fields("threads size count", addresses="X Y boundaries")
 FEW, WIDE, UNIT = 256, 4, 64
 """Boundaries that are looked at one by one, and registers of numbers side by side."""
 LOOK_FLOPS, HALVE_FLOPS = 0.3, 5
@@ -40,10 +41,12 @@ def prepare_bucketize(op: OpView, X: TensorSpec) -> Launch:
     if not few:
         boundaries = np.pad(boundaries, (0, 2**turns - len(boundaries)), constant_values=np.inf)
     flops = LOOK_FLOPS * len(boundaries) if few else HALVE_FLOPS * turns
-    threads = threads_of(X.size, flops, 8)
+    words = BLOCK.words(
+        **{"threads": threads_of(X.size, flops, 8), "size": X.size},
+        **{"count": len(boundaries), "boundaries": Constant(boundaries.tobytes())},
+    )
     told = "few boundaries" if few else f"boundaries of {turns} bits"
     write = _look if few else partial(_halve, turns=turns)
-    words = (threads, X.size, len(boundaries), Slot("X"), Slot("Y"), Constant(boundaries.tobytes()))
     return BlockLaunch(SOURCES.compiled(told, write), words)
 
 
@@ -55,8 +58,8 @@ def _vectors(lines: Lines, registers: int) -> tuple[Vector, Vector]:
 def _look(lines: Lines) -> None:
     """Count the boundaries below each number."""
     given, whole = _vectors(lines, WIDE)
-    count = lines.load_word("%block", COUNT)
-    source, target, table = (lines.load_pointer("%block", word) for word in (X, Y, BOUNDARIES))
+    at = BLOCK.read(lines)
+    count, source, target, table = at.count, at.X, at.Y, at.boundaries
 
     def some(i: str, mask: str | None) -> None:
         x = given.load(source, i, mask)
@@ -68,13 +71,14 @@ def _look(lines: Lines) -> None:
 
         whole.store(fold_loop(whole, "0", count, whole.constant(0), more), target, i, mask)
 
-    each_vector(given, *share(lines, lines.load_word("%block", SIZE), UNIT), some)
+    each_vector(given, *share(lines, at.size, UNIT), some)
 
 
 def _halve(lines: Lines, *, turns: int) -> None:
     """Find the number of boundaries below each number bit by bit, from the highest on."""
     given, whole = _vectors(lines, 1)
-    source, target, table = (lines.load_pointer("%block", word) for word in (X, Y, BOUNDARIES))
+    at = BLOCK.read(lines)
+    source, target, table = at.X, at.Y, at.boundaries
 
     def some(i: str, mask: str | None) -> None:
         x, found = given.load(source, i, mask), whole.constant(0)
@@ -86,13 +90,13 @@ def _halve(lines: Lines, *, turns: int) -> None:
             found = whole.select(given.lanes.compare("olt", boundary, x), more, found)
         whole.store(found, target, i, mask)
 
-    each_vector(given, *share(lines, lines.load_word("%block", SIZE), UNIT), some)
+    each_vector(given, *share(lines, at.size, UNIT), some)
 
 
 # -- features ----------------------------------------------------------------------------------------------------------
 
-FEATURES, BOUNDS, INDICES, LENGTHS, TABLE, SOURCE, TARGET = range(FIRST, FIRST + 7)
-"""Words behind N rows, D columns and the status: K, B, addresses of indices, lengths, boundaries, X and Y."""
+FEATURES_BLOCK = Fields("K B", addresses="indices lengths boundaries X Y", after=ROWS)
+"""K features of X have columns of Y, and B boundaries in all."""
 
 
 @native(BATCH_BUCKETIZE)
@@ -107,17 +111,15 @@ def prepare_batch_bucketize(op: OpView, X: TensorSpec, indices: TensorSpec, boun
 
     turns = (bounds // max(features, 1)).bit_length()
     threads = threads_of(rows * features, HALVE_FLOPS * turns, 8, rows)
-    slots = [Slot(letter) for letter in ("indices", "lengths", "boundaries", "X", "Y")]
-    address = SOURCES.compiled("buckets of features", _features, finish_status)
-    return BlockLaunch(address, (threads, rows, columns, 0, features, bounds, *slots), check=check)
+    words = FEATURES_BLOCK.words(threads=threads, N=rows, D=columns, K=features, B=bounds)
+    return BlockLaunch(SOURCES.compiled("buckets of features", _features, finish_status), words, check=check)
 
 
 def _features(lines: Lines) -> None:
     """Look at indices and lengths first, then write the columns of Y for the rows of this thread."""
-    features, bounds, width = (lines.load_word("%block", word) for word in (FEATURES, BOUNDS, D))
-    indices, lengths, table, source, target = (
-        lines.load_pointer("%block", word) for word in (INDICES, LENGTHS, TABLE, SOURCE, TARGET)
-    )
+    at = FEATURES_BLOCK.read(lines)
+    features, bounds, width = at.K, at.B, at.D
+    indices, lengths, table, source, target = at.indices, at.lengths, at.boundaries, at.X, at.Y
 
     def look(k: str, carried: Sequence[str]) -> list[str]:
         length = index_at(lines, lengths, k, 32)
@@ -127,7 +129,7 @@ def _features(lines: Lines) -> None:
 
     _, (end,) = step_loop(lines, "i64", ("0", features, 1), ["0"], look)
     stop_if(lines, lines.let(f"icmp ne i64 {end}, {bounds}"))
-    first, last = share(lines, lines.load_word("%block", N))
+    first, last = share(lines, at.N)
 
     def feature(k: str, carried: Sequence[str]) -> list[str]:
         length, column = index_at(lines, lengths, k, 32), index_at(lines, indices, k, 32)

@@ -74,9 +74,7 @@ def _write(lines: Lines, *, dense: bool) -> None:
                 def seen(q: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
                     first = place(q, "sW", across, "aW")
                     column = whole.counted(first, "1" if dense else w.sW)
-                    fits = lines.let(f"icmp ult {whole.type} {column}, {whole.full(w.W)}")
-                    if mask is not None:
-                        fits = lines.let(f"and {v.mask} {fits}, {mask}")
+                    fits = v.both(lines.let(f"icmp ult {whole.type} {column}, {whole.full(w.W)}"), mask)
                     if dense:
                         value = v.load(source, first, fits)
                     else:

@@ -236,8 +236,7 @@ def _columns(w: Writer, x: str, y: str, over: Over, powered: Callable[[str], str
         def line(start: str, total: str) -> str:
             def one(j: str, total: str) -> str:
                 column = w.add(begin, j)
-                inside = lines.let(f"icmp ult {whole.type} {whole.counted(column, step)}, {limit}")
-                inside = inside if mask is None else lines.let(f"and {v.mask} {inside}, {mask}")
+                inside = v.both(lines.let(f"icmp ult {whole.type} {whole.counted(column, step)}, {limit}"), mask)
                 at = element(lines, x, w.add(start, column))
                 value = v.load(at, "0", inside) if dense else gather(v, at, step, inside)
                 return v.select(inside, v.add(total, powered(value)), total)

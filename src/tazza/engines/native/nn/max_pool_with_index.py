@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Slot
+from tazza.codegen.block import BlockLaunch
 from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
@@ -34,14 +34,17 @@ BYTES, FLOPS = 24, 8
 
 def _windows(op: OpView, X: TensorSpec) -> dict[str, int] | Unsupported:
     """Return the numbers of the block."""
-    out = cast("tuple[int, int]", pool_window(op, X.shape)[1])
+    h, w = cast("tuple[int, int]", pool_window(op, X.shape)[1])
     window = clipped_pool_window(op, X.shape)
-    N, C, height, width = X.shape
-    if window.size > max(MOST_TAPS, height * width):
-        return Unsupported(f"a kernel {window.kernel} over {height} x {width}: it looks at each of its places")
-    threads = threads_of(N * C * out[0] * out[1], FLOPS * window.size, BYTES)
-    numbers = (max(1, min(threads, N * C)), N * C, height, width, *out, *window.kernel, *window.stride, *window.head)
-    return dict(zip(WINDOWS, numbers, strict=True))
+    N, C, H, W = X.shape
+    if window.size > max(MOST_TAPS, H * W):
+        return Unsupported(f"a kernel {window.kernel} over {H} x {W}: it looks at each of its places")
+    threads = threads_of(N * C * h * w, FLOPS * window.size, BYTES, N * C)
+    (kH, kW), (sH, sW), (top, left) = window.kernel, window.stride, window.head
+    return {
+        **{"threads": threads, "planes": N * C, "H": H, "W": W, "h": h, "w": w, "kH": kH, "kW": kW, "sH": sH, "sW": sW},
+        **{"top": top, "left": left},
+    }
 
 
 @native(MAX_POOL_WITH_INDEX, float32=True)
@@ -51,7 +54,7 @@ def prepare_max_pool_with_index(op: OpView, X: TensorSpec) -> Launch | Unsupport
     if isinstance(windows, Unsupported):
         return windows
     address = SOURCES.compiled("max pool with index", _largest)
-    return BlockLaunch(address, BLOCK.words(**windows, X=Slot("X"), Y=Slot("Y"), Index=Slot("Index")))
+    return BlockLaunch(address, BLOCK.words(**windows))
 
 
 @native(MAX_POOL_WITH_INDEX_GRADIENT, float32=True)
@@ -66,7 +69,7 @@ def prepare_max_pool_with_index_gradient(op: OpView, dX: TensorSpec) -> Launch |
         address = SOURCES.compiled(text, lambda lines: _pick(lines, step))
     else:
         address = SOURCES.compiled("max pool with index gradient", _back)
-    return BlockLaunch(address, GRADIENT_BLOCK.words(**windows, dY=Slot("dY"), Index=Slot("Index"), dX=Slot("dX")))
+    return BlockLaunch(address, GRADIENT_BLOCK.words(**windows))
 
 
 def _lie_apart(windows: Mapping[str, int]) -> bool:
@@ -121,13 +124,11 @@ def _largest(lines: Lines) -> None:
             lines.do(f"store {v.type} {v.constant(float(LOWEST))}, ptr {found[0]}")
             lines.do(f"store {whole.type} {whole.constant(-1)}, ptr {found[1]}")
             begin = lines.let(f"sub i64 {lines.let(f'mul i64 {q}, {step}')}, {left}")
-            inside = v.all_set if mask is None else mask
 
             def above(y: str, place: str) -> None:
                 """Take what lies `place` behind the left edge of the row y, if it is in the image."""
                 column = whole.counted(place, step)
-                fits = lines.let(f"icmp ult {whole.type} {column}, {whole.full(width)}")
-                fits = lines.let(f"and {v.mask} {fits}, {inside}")
+                fits = v.both(lines.let(f"icmp ult {whole.type} {column}, {whole.full(width)}"), mask)
                 line = lines.let(f"mul i64 {y}, {width}")
                 here = Vector(lines, v.count, DataType.FLOAT)
                 source = element(lines, x, lines.let(f"add i64 {line}, {place}"))
@@ -135,7 +136,7 @@ def _largest(lines: Lines) -> None:
                 best, index = (
                     lines.let(f"load {kind}, ptr {one}") for kind, one in zip((v.type, whole.type), found, strict=True)
                 )
-                more = lines.let(f"and {v.mask} {fits}, {v.compare('ogt', seen, best)}")
+                more = v.both(fits, v.compare("ogt", seen, best))
                 number = lines.let(f"add {whole.type} {column}, {whole.full(line)}")
                 lines.do(f"store {v.type} {v.select(more, seen, best)}, ptr {found[0]}")
                 lines.do(f"store {whole.type} {whole.select(more, number, index)}, ptr {found[1]}")
@@ -266,7 +267,7 @@ def _pick(lines: Lines, step: int) -> None:
                 asked = whole.counted(lines.let(f"add i64 {first}, {x}"), "1")
                 here = lines.let(f"icmp eq {whole.type} {lines.shuffle(whole.type, spread, chosen)}, {asked}")
                 near = lines.let(f"icmp ult {whole.type} {behind}, {whole.full(kernel_width)}")
-                here = lines.let(f"and {v.mask} {here}, {near}")
+                here = v.both(here, near)
                 value = v.select(here, lines.shuffle(v.type, spread, given), v.constant(0.0))
                 inside = lines.let(f"icmp ult {whole.type} {whole.counted(x, '1')}, {whole.full(width)}")
                 v.store(v.add(value, v.constant(0.0)), dx, x, inside)

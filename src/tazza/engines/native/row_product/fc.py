@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from tazza.codegen.block import BlockLaunch, Constant, Slot, Word
+from tazza.codegen.block import BlockLaunch, Constant, Slot
 from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.fold import fold_lanes
 from tazza.codegen.kernel import lane_count, threads_of
 from tazza.codegen.loop import count_loop, lanes_below, lanes_of, share, sweep
@@ -30,6 +31,8 @@ from tazza.tensor.offer import Offer
 
 FLOAT = DataType.FLOAT
 ENGINE = "native/row_product"
+BLOCK = Fields("threads N M K", addresses="X W b Y")
+"""Behind them stand the addresses of S."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +51,9 @@ class Code:
 
     def write(self, lines: Lines) -> None:
         """Write the work of one thread: its outputs, L at a time, for each of N rows."""
-        v = lanes_of(lines)
-        X, W, b, Y = (lines.load_pointer("%block", 1 + i) for i in range(4))
-        N, M, K = (lines.load_word("%block", 5 + i) for i in range(3))
-        S = [lines.load_pointer("%block", 8 + i) for i in range(self.operands)]
+        v, at = lanes_of(lines), BLOCK.read(lines)
+        X, W, b, Y, N, M, K = at.X, at.W, at.b, at.Y, at.N, at.M, at.K
+        S = at.tail().take(self.operands, "ptr")
         groups = lines.let(f"udiv i64 {lines.let(f'add i64 {M}, {v.count - 1}')}, {v.count}")
         first, last = share(lines, groups)
 
@@ -135,8 +137,9 @@ def _launch(op: OpView, sides: tuple[Slot, Slot], extents: tuple[int, int, int],
     fused = "epilogue" in op.schema.args
     single = sides[0].letter == "W"
     code = Code(epilogue_of(op) if fused else None, op.operands if fused else 0, single)
-    b = Slot("b") if "b" in op.input_letters else Constant(bytes(extents[1] * DataType.FLOAT.itemsize))
-    words: tuple[Word, ...] = (threads, *sides, b, Slot("Y"), *extents)
+    N, M, K = extents
+    b = Slot("b") if "b" in op.input_letters else Constant(bytes(M * DataType.FLOAT.itemsize))
+    words = BLOCK.words(threads=threads, N=N, M=M, K=K, X=sides[0], W=sides[1], b=b)
     address = SOURCES.compiled(code.description, code.write)
     launch = BlockLaunch(address, (*words, *(Slot("S", i) for i in range(code.operands))))
     return LaidOut(launch, dict.fromkeys((*op.input_letters, *op.output_letters), ROW_MAJOR))
