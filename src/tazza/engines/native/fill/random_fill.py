@@ -105,18 +105,17 @@ def _words(v: Lanes, twister: Twister, i: str) -> str:
 
 def _each(lines: Lines, number: Callable[[Lanes, str], str]) -> None:
     """Fill Y with what `number` makes of one output each."""
-    v, twister, at = lanes_of(lines), _twister(lines), BLOCK.read(lines)
-    start = at.Y
+    v, twister, w = lanes_of(lines), _twister(lines), BLOCK.load(lines)
 
     def chunk(done: str, here: str) -> None:
-        y = element(lines, start, done)
+        y = element(lines, w.Y, done)
 
         def body(i: str, mask: str | None) -> None:
             v.store(number(v, _words(v, twister, i)), y, i, mask)
 
         each_vector(v, "0", here, body)
 
-    _chunks(lines, twister, at.count, chunk)
+    _chunks(lines, twister, w.count, chunk)
 
 
 def _uniform(lines: Lines) -> None:
@@ -150,25 +149,24 @@ def _integers(lines: Lines) -> None:
 
 def _gaussian(lines: Lines) -> None:
     """The half pair that was kept, then pairs; the second half of a last one that nobody wants is kept."""
-    v, twister, at = lanes_of(lines), _twister(lines), BLOCK.read(lines)
-    mean, std = v.of_double(at.start), v.of_double(at.width)
-    count, kept, first = at.count, at.half_pair, at.Y
-    there = lines.let(f"sext i32 {lines.let(f'load i32, ptr {kept}')} to i64")
-    used = lines.least(there, count)
-    half = element(lines, kept, "1")
+    v, twister, w = lanes_of(lines), _twister(lines), BLOCK.load(lines)
+    mean, std = v.of_double(w.start), v.of_double(w.width)
+    there = lines.let(f"sext i32 {lines.let(f'load i32, ptr {w.half_pair}')} to i64")
+    used = lines.least(there, w.count)
+    half = element(lines, w.half_pair, "1")
 
     def scaled(z: str) -> str:
         return v.add(v.mul(z, std), mean)
 
     def take() -> None:
         z = v.splat(lines.let(f"load float, ptr {half}"))
-        v.store(scaled(z), first, "0", lanes_below(v, "1"))
-        lines.do(f"store i32 0, ptr {kept}")
+        v.store(scaled(z), w.Y, "0", lanes_below(v, "1"))
+        lines.do(f"store i32 0, ptr {w.half_pair}")
 
     when(lines, lines.let(f"icmp sgt i64 {used}, 0"), take)
-    rest = lines.let(f"sub i64 {count}, {used}")
+    rest = lines.let(f"sub i64 {w.count}, {used}")
     odd = lines.let(f"and i64 {rest}, 1")
-    Y_at = element(lines, first, used)
+    Y_at = element(lines, w.Y, used)
 
     def chunk(done: str, here: str) -> None:
         y = element(lines, Y_at, done)
@@ -186,7 +184,7 @@ def _gaussian(lines: Lines) -> None:
         def keep() -> None:
             value = lines.let(f"load float, ptr {element(lines, twister.outputs, wanted)}")
             lines.do(f"store float {value}, ptr {half}")
-            lines.do(f"store i32 1, ptr {kept}")
+            lines.do(f"store i32 1, ptr {w.half_pair}")
 
         when(lines, more, keep)
 

@@ -25,12 +25,11 @@ def prepare_accuracy(op: OpView, X: TensorSpec) -> Launch:
 
 
 def _hits(lines: Lines) -> None:
-    v, at = lanes_of(lines), BLOCK.read(lines)
-    X, label, hits, width = at.X, at.label, at.hits, at.D
-    top = lines.let(f"sitofp i64 {at.top} to float")
+    v, w = lanes_of(lines), BLOCK.load(lines)
+    top = lines.let(f"sitofp i64 {w.top} to float")
 
     def row(n: str) -> None:
-        x, hit = row_at(lines, X, n, width), element(lines, hits, n)
+        x, hit = row_at(lines, w.X, n, w.D), element(lines, w.hits, n)
 
         def rank(chosen: str) -> None:
             score = lines.let(f"load float, ptr {element(lines, x, chosen)}")
@@ -46,13 +45,13 @@ def _hits(lines: Lines) -> None:
                 return v.sum(lane_sums(v, begin, end, counted))
 
             before = ahead("oge", "0", chosen)
-            after = ahead("ogt", lines.let(f"add i64 {chosen}, 1"), width)
+            after = ahead("ogt", lines.let(f"add i64 {chosen}, 1"), w.D)
             near = lines.let(f"fcmp olt float {lines.let(f'fadd float {before}, {after}')}, {top}")
             number = lines.let(f"fcmp ord float {score}, {score}")
             found = lines.let(f"uitofp i1 {lines.let(f'and i1 {near}, {number}')} to float")
             lines.do(f"store float {found}, ptr {hit}")
 
-        with_label(lines, label, n, rank, lambda: lines.do(f"store float 0.0, ptr {hit}"))
+        with_label(lines, w.label, n, rank, lambda: lines.do(f"store float 0.0, ptr {hit}"))
 
     each_row(lines, row)
 

@@ -56,13 +56,12 @@ def _negative_logarithms(lines: Lines) -> None:
     v = lanes_of(lines)
 
     def rows() -> None:
-        at = BLOCK.read(lines)
-        Y = at.Y
+        w = BLOCK.load(lines)
 
         def body(i: str, mask: str | None) -> None:
-            v.store(v.neg(log(v, v.floor_at(v.load(Y, i, mask), PROBABILITY_MIN))), Y, i, mask)
+            v.store(v.neg(log(v, v.floor_at(v.load(w.Y, i, mask), PROBABILITY_MIN))), w.Y, i, mask)
 
-        each_vector(v, "0", at.N, body)
+        each_vector(v, "0", w.N, body)
 
     finish_status(lines, rows)
 
@@ -75,21 +74,20 @@ def prepare_label_cross_entropy_gradient(op: OpView, X: TensorSpec, dY: TensorSp
 
 
 def _scatter(lines: Lines) -> None:
-    v, at = lanes_of(lines), GRADIENT_BLOCK.read(lines)
-    X, label, dY, dX, width = at.X, at.label, at.dY, at.dX, at.D
+    v, w = lanes_of(lines), GRADIENT_BLOCK.load(lines)
 
     def row(n: str) -> None:
-        x, dx = row_at(lines, X, n, width), row_at(lines, dX, n, width)
+        x, dx = row_at(lines, w.X, n, w.D), row_at(lines, w.dX, n, w.D)
 
-        each_vector(v, "0", width, lambda i, mask: v.store(v.constant(0.0), dx, i, mask))
+        each_vector(v, "0", w.D, lambda i, mask: v.store(v.constant(0.0), dx, i, mask))
 
         def found(chosen: str) -> None:
             probability = v.splat(lines.let(f"load float, ptr {element(lines, x, chosen)}"))
-            given = v.splat(lines.let(f"load float, ptr {element(lines, dY, n)}"))
+            given = v.splat(lines.let(f"load float, ptr {element(lines, w.dY, n)}"))
             value = v.neg(v.div(given, v.floor_at(probability, PROBABILITY_MIN)))
             first = lines.let(f"extractelement {v.type} {value}, i32 0")
             lines.do(f"store float {first}, ptr {element(lines, dx, chosen)}")
 
-        with_label(lines, label, n, found, lambda: report(lines, n))
+        with_label(lines, w.label, n, found, lambda: report(lines, n))
 
     each_row(lines, row)

@@ -61,19 +61,18 @@ def prepare_softmax_with_loss(op: OpView, X: TensorSpec) -> Launch | Unsupported
 
 
 def _forward(lines: Lines) -> None:
-    v, at = lanes_of(lines), BLOCK.read(lines)
-    X, label, P, losses, width = at.X, at.label, at.P, at.scratch, at.D
+    v, w = lanes_of(lines), BLOCK.load(lines)
 
     def row(n: str) -> None:
-        x = row_at(lines, X, n, width)
-        top, total = softmax_row(v, x, row_at(lines, P, n, width), width)
+        x = row_at(lines, w.X, n, w.D)
+        top, total = softmax_row(v, x, row_at(lines, w.P, n, w.D), w.D)
 
         def lose(chosen: str) -> None:
             score = lines.let(f"load float, ptr {element(lines, x, chosen)}")
             loss = v.sub(log(v, total), v.sub(v.splat(score), top))
-            lines.do(f"store float {first_lane(v, loss)}, ptr {element(lines, losses, n)}")
+            lines.do(f"store float {first_lane(v, loss)}, ptr {element(lines, w.scratch, n)}")
 
-        with_label(lines, label, n, lose, lambda: report(lines, n))
+        with_label(lines, w.label, n, lose, lambda: report(lines, n))
 
     each_row(lines, row)
 
@@ -108,17 +107,16 @@ def prepare_softmax_with_loss_gradient(op: OpView, X: TensorSpec) -> Launch | Un
 
 
 def _backward(lines: Lines, *, weighted: bool, averaged: bool) -> None:
-    v, at = lanes_of(lines), GRADIENT_BLOCK.read(lines)
-    label, P, dX, width = at.label, at.P, at.dX, at.D
-    weights = at.weights if weighted else None
+    v, w = lanes_of(lines), GRADIENT_BLOCK.load(lines)
+    weights = w.weights if weighted else None
     total = row_total(lines, None if averaged else weights)
-    given = lines.let(f"fpext float {lines.let(f'load float, ptr {at.dloss}')} to double")
-    part = lines.let(f"fdiv double {lines.let(f'fmul double {given}, {at.scale}')}, {total}")
+    given = lines.let(f"fpext float {lines.let(f'load float, ptr {w.dloss}')} to double")
+    part = lines.let(f"fdiv double {lines.let(f'fmul double {given}, {w.scale}')}, {total}")
     nothing = lines.let(f"fcmp oeq double {total}, 0.0")
     part = lines.let(f"fptrunc double {lines.let(f'select i1 {nothing}, double 0.0, double {part}')} to float")
 
     def row(n: str) -> None:
-        p, dx, factor = row_at(lines, P, n, width), row_at(lines, dX, n, width), part
+        p, dx, factor = row_at(lines, w.P, n, w.D), row_at(lines, w.dX, n, w.D), part
         if weights is not None:
             weight = lines.let(f"load float, ptr {element(lines, weights, n)}")
             factor = lines.let(f"fmul float {part}, {weight}")
@@ -127,13 +125,13 @@ def _backward(lines: Lines, *, weighted: bool, averaged: bool) -> None:
         def scaled(i: str, mask: str | None) -> None:
             v.store(v.mul(v.load(p, i, mask), factors), dx, i, mask)
 
-        each_vector(v, "0", width, scaled)
+        each_vector(v, "0", w.D, scaled)
 
         def less_one(chosen: str) -> None:
             probability = lines.let(f"load float, ptr {element(lines, p, chosen)}")
             value = lines.let(f"fmul float {lines.let(f'fsub float {probability}, 1.0')}, {factor}")
             lines.do(f"store float {value}, ptr {element(lines, dx, chosen)}")
 
-        with_label(lines, label, n, less_one, lambda: report(lines, n))
+        with_label(lines, w.label, n, less_one, lambda: report(lines, n))
 
     each_row(lines, row)

@@ -58,39 +58,37 @@ def _vectors(lines: Lines, registers: int) -> tuple[Vector, Vector]:
 def _look(lines: Lines) -> None:
     """Count the boundaries below each number."""
     given, whole = _vectors(lines, WIDE)
-    at = BLOCK.read(lines)
-    count, source, target, table = at.count, at.X, at.Y, at.boundaries
+    w = BLOCK.load(lines)
 
     def some(i: str, mask: str | None) -> None:
-        x = given.load(source, i, mask)
+        x = given.load(w.X, i, mask)
 
         def more(k: str, found: str) -> str:
-            boundary = given.load_one(lines.let(f"getelementptr float, ptr {table}, i64 {k}"))
+            boundary = given.load_one(lines.let(f"getelementptr float, ptr {w.boundaries}, i64 {k}"))
             below = given.lanes.compare("olt", boundary, x)
             return whole.select(below, lines.let(f"add {whole.type} {found}, {whole.constant(1)}"), found)
 
-        whole.store(fold_loop(whole, "0", count, whole.constant(0), more), target, i, mask)
+        whole.store(fold_loop(whole, "0", w.count, whole.constant(0), more), w.Y, i, mask)
 
-    each_vector(given, *share(lines, at.size, UNIT), some)
+    each_vector(given, *share(lines, w.size, UNIT), some)
 
 
 def _halve(lines: Lines, *, turns: int) -> None:
     """Find the number of boundaries below each number bit by bit, from the highest on."""
     given, whole = _vectors(lines, 1)
-    at = BLOCK.read(lines)
-    source, target, table = at.X, at.Y, at.boundaries
+    w = BLOCK.load(lines)
 
     def some(i: str, mask: str | None) -> None:
-        x, found = given.load(source, i, mask), whole.constant(0)
+        x, found = given.load(w.X, i, mask), whole.constant(0)
         for turn in reversed(range(turns)):
             more = lines.let(f"or {whole.type} {found}, {whole.constant(2**turn)}")
             last = lines.let(f"sub {whole.type} {more}, {whole.constant(1)}")
-            places = lines.let(f"getelementptr float, ptr {table}, {whole.type} {last}")
+            places = lines.let(f"getelementptr float, ptr {w.boundaries}, {whole.type} {last}")
             boundary = lines.gather_lanes(given.type, places, 4, given.lanes.all_set)
             found = whole.select(given.lanes.compare("olt", boundary, x), more, found)
-        whole.store(found, target, i, mask)
+        whole.store(found, w.Y, i, mask)
 
-    each_vector(given, *share(lines, at.size, UNIT), some)
+    each_vector(given, *share(lines, w.size, UNIT), some)
 
 
 # -- features ----------------------------------------------------------------------------------------------------------
@@ -117,26 +115,24 @@ def prepare_batch_bucketize(op: OpView, X: TensorSpec, indices: TensorSpec, boun
 
 def _features(lines: Lines) -> None:
     """Look at indices and lengths first, then write the columns of Y for the rows of this thread."""
-    at = FEATURES_BLOCK.read(lines)
-    features, bounds, width = at.K, at.B, at.D
-    indices, lengths, table, source, target = at.indices, at.lengths, at.boundaries, at.X, at.Y
+    w = FEATURES_BLOCK.load(lines)
 
     def look(k: str, carried: Sequence[str]) -> list[str]:
-        length = index_at(lines, lengths, k, 32)
-        stop_if(lines, lines.let(f"icmp uge i64 {index_at(lines, indices, k, 32)}, {width}"))  # -1 is too large
-        stop_if(lines, lines.let(f"icmp ugt i64 {length}, {lines.let(f'sub i64 {bounds}, {carried[0]}')}"))
+        length = index_at(lines, w.lengths, k, 32)
+        stop_if(lines, lines.let(f"icmp uge i64 {index_at(lines, w.indices, k, 32)}, {w.D}"))  # -1 is too large
+        stop_if(lines, lines.let(f"icmp ugt i64 {length}, {lines.let(f'sub i64 {w.B}, {carried[0]}')}"))
         return [lines.let(f"add i64 {carried[0]}, {length}")]
 
-    _, (end,) = step_loop(lines, "i64", ("0", features, 1), ["0"], look)
-    stop_if(lines, lines.let(f"icmp ne i64 {end}, {bounds}"))
-    first, last = share(lines, at.N)
+    _, (end,) = step_loop(lines, "i64", ("0", w.K, 1), ["0"], look)
+    stop_if(lines, lines.let(f"icmp ne i64 {end}, {w.B}"))
+    first, last = share(lines, w.N)
 
     def feature(k: str, carried: Sequence[str]) -> list[str]:
-        length, column = index_at(lines, lengths, k, 32), index_at(lines, indices, k, 32)
-        own = element(lines, table, carried[0])
+        length, column = index_at(lines, w.lengths, k, 32), index_at(lines, w.indices, k, 32)
+        own = element(lines, w.boundaries, carried[0])
 
         def row(n: str) -> None:
-            x = lines.let(f"load float, ptr {element(lines, row_at(lines, source, n, width), column)}")
+            x = lines.let(f"load float, ptr {element(lines, row_at(lines, w.X, n, w.D), column)}")
 
             def reached(i: str) -> str:
                 bound = lines.let(f"load float, ptr {element(lines, own, i)}")
@@ -145,10 +141,10 @@ def _features(lines: Lines) -> None:
             found = halved(lines, length, "1", reached)
             number = lines.let(f"fcmp ord float {x}, {x}")
             below = lines.let(f"select i1 {number}, i64 {found}, i64 {length}")
-            at = element(lines, element(lines, target, lines.let(f"mul i64 {n}, {features}"), "i32"), k, "i32")
+            at = element(lines, element(lines, w.Y, lines.let(f"mul i64 {n}, {w.K}"), "i32"), k, "i32")
             lines.do(f"store i32 {lines.let(f'trunc i64 {below} to i32')}, ptr {at}")
 
         count_loop(lines, first, last, row)
         return [lines.let(f"add i64 {carried[0]}, {length}")]
 
-    step_loop(lines, "i64", ("0", features, 1), ["0"], feature)
+    step_loop(lines, "i64", ("0", w.K, 1), ["0"], feature)

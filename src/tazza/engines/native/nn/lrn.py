@@ -59,23 +59,22 @@ def _launch(op: OpView, X: TensorSpec, scaled: bool) -> Launch:
 
 
 def _write(lines: Lines, power: str, scaled: bool) -> None:
-    v, at = lanes_of(lines), BLOCK.read(lines)
-    channels, area, before, behind = at.C, at.area, at.before, at.behind
-    weight, bias = v.of_double(at.weight), v.of_double(at.bias)
-    pointers = [at.X, at.Y, *([at.scale] if scaled else [])]
+    v, w = lanes_of(lines), BLOCK.load(lines)
+    weight, bias = v.of_double(w.weight), v.of_double(w.bias)
+    pointers = [w.X, w.Y, *([w.scale] if scaled else [])]
     expression = Expression.parse(power)
 
     def plane(n: str) -> None:
-        own = lines.let(f"urem i64 {n}, {channels}")
-        first = lines.most(lines.let(f"sub i64 {own}, {before}"), "0")
-        last = lines.let(f"add i64 {lines.let(f'add i64 {own}, {behind}')}, 1")
-        last = lines.least(last, channels)
-        image = element(lines, pointers[0], lines.let(f"mul i64 {lines.let(f'sub i64 {n}, {own}')}, {area}"))
-        x, *given = (element(lines, pointer, lines.let(f"mul i64 {n}, {area}")) for pointer in pointers)
+        own = lines.let(f"urem i64 {n}, {w.C}")
+        first = lines.most(lines.let(f"sub i64 {own}, {w.before}"), "0")
+        last = lines.let(f"add i64 {lines.let(f'add i64 {own}, {w.behind}')}, 1")
+        last = lines.least(last, w.C)
+        image = element(lines, pointers[0], lines.let(f"mul i64 {lines.let(f'sub i64 {n}, {own}')}, {w.area}"))
+        x, *given = (element(lines, pointer, lines.let(f"mul i64 {n}, {w.area}")) for pointer in pointers)
 
         def some(i: str, mask: str | None) -> None:
             def one(c: str, total: str) -> str:
-                value = v.load(element(lines, image, lines.let(f"mul i64 {c}, {area}")), i, mask)
+                value = v.load(element(lines, image, lines.let(f"mul i64 {c}, {w.area}")), i, mask)
                 return v.fma(value, value, total)
 
             total = v.fma(fold_loop(v, first, last, v.constant(0.0), one), weight, bias)
@@ -84,6 +83,6 @@ def _write(lines: Lines, power: str, scaled: bool) -> None:
             for pointer, value in zip(given, results, strict=False):
                 v.store(value, pointer, i, mask)
 
-        each_vector(v, "0", area, some)
+        each_vector(v, "0", w.area, some)
 
-    count_loop(lines, *share(lines, at.planes), plane)
+    count_loop(lines, *share(lines, w.planes), plane)

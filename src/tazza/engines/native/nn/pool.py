@@ -298,26 +298,24 @@ def _write(lines: Lines, row: WriteRow, *, deep: bool) -> None:
 
 def _means(lines: Lines) -> None:
     """Add up each row, in one order whatever the threads."""
-    v, at = lanes_of(lines), MEANS.read(lines)
-    X, Y, width = at.X, at.Y, at.D
+    v, w = lanes_of(lines), MEANS.load(lines)
 
     def row(n: str) -> None:
-        x = row_at(lines, X, n, width)
-        total = v.sum(lane_sums(v, "0", width, lambda i, mask: v.load(x, i, mask)))
-        value = lines.let(f"fdiv float {total}, {lines.let(f'uitofp i64 {width} to float')}")
-        lines.do(f"store float {value}, ptr {element(lines, Y, n)}")
+        x = row_at(lines, w.X, n, w.D)
+        total = v.sum(lane_sums(v, "0", w.D, lambda i, mask: v.load(x, i, mask)))
+        value = lines.let(f"fdiv float {total}, {lines.let(f'uitofp i64 {w.D} to float')}")
+        lines.do(f"store float {value}, ptr {element(lines, w.Y, n)}")
 
     each_row(lines, row)
 
 
 def _channels(v: Lanes, row: Row, *, part: Part) -> None:
     """Take the places of a row one by one, each with all its channels."""
-    lines, block = v.lines, BLOCK.read(v.lines)
-    table, width, channels = block.widths, block.width, block.unit
+    lines, w = v.lines, BLOCK.load(v.lines)
 
-    def place(w: str) -> None:
-        first, last = pair_at(lines, table, w)
-        here = lines.let(f"mul i64 {w}, {channels}")
+    def place(i: str) -> None:
+        first, last = pair_at(lines, w.widths, i)
+        here = lines.let(f"mul i64 {i}, {w.unit}")
         x, dx = element(lines, row.x, here), element(lines, row.dx, here)
 
         def body(i: str, mask: str | None) -> None:
@@ -325,7 +323,7 @@ def _channels(v: Lanes, row: Row, *, part: Part) -> None:
 
             def line(start: str, total: str) -> str:
                 def one(p: str, total: str) -> str:
-                    at = lines.let(f"add i64 {start}, {lines.let(f'mul i64 {p}, {channels}')}")
+                    at = lines.let(f"add i64 {start}, {lines.let(f'mul i64 {p}, {w.unit}')}")
                     at = lines.let(f"add i64 {at}, {i}")
                     seen, given = v.load(row.y, at, mask), v.load(row.dy, at, mask)
                     return part.add(v, total, told, seen, given)
@@ -334,9 +332,9 @@ def _channels(v: Lanes, row: Row, *, part: Part) -> None:
 
             v.store(_over_lines(v, row, line), dx, i, mask)
 
-        each_vector(v, "0", channels, body)
+        each_vector(v, "0", w.unit, body)
 
-    count_loop(lines, "0", width, place)
+    count_loop(lines, "0", w.width, place)
 
 
 def _columns(v: Lanes, row: Row, *, part: Part, apart: bool) -> None:
@@ -344,9 +342,7 @@ def _columns(v: Lanes, row: Row, *, part: Part, apart: bool) -> None:
 
     With `apart` windows do not overlap along W.
     """
-    lines, block = v.lines, BLOCK.read(v.lines)
-    table, shifts, counts = block.widths, block.shifts, block.counts
-    width, out_width, most = block.width, block.out_width, block.most
+    lines, w = v.lines, BLOCK.load(v.lines)
     places = Vector(lines, v.count, DataType.INT32)
     whole = places.type
 
@@ -354,24 +350,25 @@ def _columns(v: Lanes, row: Row, *, part: Part, apart: bool) -> None:
         told = part.told(v, v.load(row.x, i, mask))
         # The tables are filled up to whole vectors.
         shift, count = (
-            lines.let(f"load {whole}, ptr {element(lines, pointer, i, 'i32')}, align 4") for pointer in (shifts, counts)
+            lines.let(f"load {whole}, ptr {element(lines, pointer, i, 'i32')}, align 4")
+            for pointer in (w.shifts, w.counts)
         )
-        base, _ = pair_at(lines, table, i)
+        base, _ = pair_at(lines, w.widths, i)
 
         def line(start: str, total: str) -> str:
             def one(j: str, total: str) -> str:
                 first = lines.let(f"add i64 {base}, {j}")
                 at = lines.let(f"add i64 {start}, {first}")
-                inside = lanes_below(v, lines.let(f"sub i64 {out_width}, {first}"))
+                inside = lanes_below(v, lines.let(f"sub i64 {w.out_width}, {first}"))
                 seen, given = (_permute(v, v.load(pointer, at, inside), shift) for pointer in (row.y, row.dy))
                 covered = lines.let(f"icmp slt {whole} {places.full(j)}, {count}")
                 return v.select(covered, part.add(v, total, told, seen, given), total)
 
-            return one("0", total) if apart else fold_loop(v, "0", most, total, one)
+            return one("0", total) if apart else fold_loop(v, "0", w.most, total, one)
 
         v.store(_over_lines(v, row, line), row.dx, i, mask)
 
-    each_vector(v, "0", width, body)
+    each_vector(v, "0", w.width, body)
 
 
 def _over_lines(v: Lanes, row: Row, line: Callable[[str, str], str]) -> str:

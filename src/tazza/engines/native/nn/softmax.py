@@ -33,11 +33,10 @@ def prepare_softmax(op: OpView, X: TensorSpec) -> Launch:
 
 
 def _softmax(lines: Lines) -> None:
-    v, at = lanes_of(lines), BLOCK.read(lines)
-    X, Y, width = at.X, at.Y, at.D
+    v, w = lanes_of(lines), BLOCK.load(lines)
 
     def row(n: str) -> None:
-        softmax_row(v, row_at(lines, X, n, width), row_at(lines, Y, n, width), width)
+        softmax_row(v, row_at(lines, w.X, n, w.D), row_at(lines, w.Y, n, w.D), w.D)
 
     each_row(lines, row)
 

@@ -51,26 +51,25 @@ class Code:
 
     def write(self, lines: Lines) -> None:
         """Write the work of one thread: its outputs, L at a time, for each of N rows."""
-        v, at = lanes_of(lines), BLOCK.read(lines)
-        X, W, b, Y, N, M, K = at.X, at.W, at.b, at.Y, at.N, at.M, at.K
-        S = at.tail().take(self.operands, "ptr")
-        groups = lines.let(f"udiv i64 {lines.let(f'add i64 {M}, {v.count - 1}')}, {v.count}")
+        v, w = lanes_of(lines), BLOCK.load(lines)
+        S = w.tail().take(self.operands, "ptr")
+        groups = lines.let(f"udiv i64 {lines.let(f'add i64 {w.M}, {v.count - 1}')}, {v.count}")
         first, last = share(lines, groups)
 
         def group(i: str) -> None:
             m = lines.let(f"mul i64 {i}, {v.count}")
-            mask = lanes_below(v, lines.let(f"sub i64 {M}, {m}"))
-            rows = _rows(lines, W, m, M, K, v.count)
-            bias = v.load_one(b) if self.single else v.load(b, m, mask)
+            mask = lanes_below(v, lines.let(f"sub i64 {w.M}, {m}"))
+            rows = _rows(lines, w.W, m, w.M, w.K, v.count)
+            bias = v.load_one(w.b) if self.single else v.load(w.b, m, mask)
 
             def one(n: str) -> None:
-                x = element(lines, X, lines.let(f"mul i64 {n}, {K}"))
-                value = v.add(_dot(v, x, rows, K), bias)
-                at = lines.let(f"add i64 {lines.let(f'mul i64 {n}, {M}')}, {m}")
+                x = element(lines, w.X, lines.let(f"mul i64 {n}, {w.K}"))
+                value = v.add(_dot(v, x, rows, w.K), bias)
+                at = lines.let(f"add i64 {lines.let(f'mul i64 {n}, {w.M}')}, {m}")
                 others = [v.load(pointer, at, mask) for pointer in S]
-                v.store(finished(v, self.epilogue, value, others), Y, at, mask)
+                v.store(finished(v, self.epilogue, value, others), w.Y, at, mask)
 
-            count_loop(lines, "0", N, one)
+            count_loop(lines, "0", w.N, one)
 
         count_loop(lines, first, last, group)
 

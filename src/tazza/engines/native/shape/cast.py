@@ -25,17 +25,16 @@ def write_cast(lines: Lines, source: DataType, target: DataType) -> None:
     count = lane_count(8 * max(source.itemsize, target.itemsize))
     looks = source.is_float and target is DataType.BOOL
     x, y = Vector(lines, count, BITS[source.itemsize] if looks else source), Vector(lines, count, target)
-    at = BLOCK.read(lines)
-    X, Y = at.X, at.Y
+    w = BLOCK.load(lines)
 
     def some(i: str, mask: str | None) -> None:
-        value = x.load(X, i, mask)
+        value = x.load(w.X, i, mask)
         if looks:
             value = lines.let(f"shl {x.type} {value}, {x.constant(1)}")  # without the sign of a zero
         rounds = x.dtype.is_float and not target.is_float
-        y.store(_whole(x, value, target) if rounds else x.converted(value, target), Y, i, mask)
+        y.store(_whole(x, value, target) if rounds else x.converted(value, target), w.Y, i, mask)
 
-    each_vector(x, *share(lines, at.size, UNIT), some)
+    each_vector(x, *share(lines, w.size, UNIT), some)
 
 
 def _whole(x: Vector, value: str, target: DataType) -> str:

@@ -18,14 +18,13 @@ BLOCK = Fields(addresses="X Y", after=ROWS)
 
 def write_one_hot(lines: Lines) -> None:
     """Write Y[n] = 0, but 1 at X[n]."""
-    at = BLOCK.read(lines)
-    X, Y, width = at.X, at.Y, at.D
+    w = BLOCK.load(lines)
     zeros = fills(lines, 4, "0")
 
     def row(n: str) -> None:
-        place, start = index_at(lines, X, n, 64), row_at(lines, Y, n, width)
-        zeros(start, start, "0", width)
-        stop_if(lines, lines.let(f"icmp uge i64 {place}, {width}"))  # -1 is too large
+        place, start = index_at(lines, w.X, n, 64), row_at(lines, w.Y, n, w.D)
+        zeros(start, start, "0", w.D)
+        stop_if(lines, lines.let(f"icmp uge i64 {place}, {w.D}"))  # -1 is too large
         lines.do(f"store float 1.0, ptr {element(lines, start, place)}")
 
     each_row(lines, row)

@@ -108,25 +108,24 @@ def look(lines: Lines, indices: str, count: str, places: str, bits: int) -> None
 
 def write_assign(lines: Lines, bits: int, itemsize: int) -> None:
     """Write Y[index k] = rows[k] in the order of k; each thread has a part of the rows of Y, so that the last stays."""
-    at = ASSIGN_BLOCK.read(lines)
-    count, width, places, indices, rows, target = at.N, at.D, at.places, at.indices, at.rows, at.Y
+    w = ASSIGN_BLOCK.load(lines)
     copy, kind = copies(lines, itemsize), f"i{8 * itemsize}"
-    look(lines, indices, count, places, bits)
-    first, behind = share(lines, places)
+    look(lines, w.indices, w.N, w.places, bits)
+    first, behind = share(lines, w.places)
 
     def start(pointer: str, row: str) -> str:
-        return element(lines, pointer, lines.let(f"mul i64 {row}, {width}"), kind)
+        return element(lines, pointer, lines.let(f"mul i64 {row}, {w.D}"), kind)
 
     def one(k: str) -> None:
         ask_ahead(
-            lines, (k, AHEAD, count), lambda later: [start(target, index_at(lines, indices, later, bits))], write=True
+            lines, (k, AHEAD, w.N), lambda later: [start(w.Y, index_at(lines, w.indices, later, bits))], write=True
         )
-        place = index_at(lines, indices, k, bits)
+        place = index_at(lines, w.indices, k, bits)
         near = lines.let(f"sub i64 {place}, {first}")
         own = lines.let(f"icmp ult i64 {near}, {lines.let(f'sub i64 {behind}, {first}')}")
-        when(lines, own, lambda: copy(start(target, place), start(rows, k), "0", width))
+        when(lines, own, lambda: copy(start(w.Y, place), start(w.rows, k), "0", w.D))
 
-    count_loop(lines, "0", count, one)
+    count_loop(lines, "0", w.N, one)
 
 
 @native(SCATTER)

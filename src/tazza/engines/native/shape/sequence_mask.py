@@ -10,7 +10,7 @@ from tazza.codegen.block import BlockLaunch
 from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.rows import ROWS, each_row, element, row_at
+from tazza.codegen.rows import ROWS, each_row, index_at, row_at
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.move import copies, fills
 from tazza.operator import Launch, OpView
@@ -55,8 +55,7 @@ def write_mask(lines: Lines, mode: str) -> None:
     def row(n: str) -> None:
         i, length = lines.let(f"urem i64 {n}, {w.I}"), "0"
         if mode in COUNTED:
-            length = lines.let(f"load i32, ptr {element(lines, w.lengths, i, 'i32')}")
-            length = lines.let(f"sext i32 {length} to i64")
+            length = index_at(lines, w.lengths, i, 32)
         first, behind = KEPT[mode](lines, i, w.J, length)
         begin = within(first, "0")
         end = within(behind, begin)

@@ -80,23 +80,21 @@ class UniqueLaunch:
 
 def _mark(lines: Lines, *, bits: int) -> None:
     """Set the entry of each number; whoever is first, it is the same."""
-    block = BLOCK.read(lines)
-    least, source, table = block.least, block.X, block.table
+    w = BLOCK.load(lines)
 
     def one(i: str) -> None:
-        at = element(lines, table, lines.let(f"sub i64 {index_at(lines, source, i, bits)}, {least}"), "i8")
+        at = element(lines, w.table, lines.let(f"sub i64 {index_at(lines, w.X, i, bits)}, {w.least}"), "i8")
         lines.do(f"store atomic i8 1, ptr {at} unordered, align 1")
 
-    count_loop(lines, *share(lines, block.size, UNIT), one)
+    count_loop(lines, *share(lines, w.size, UNIT), one)
 
 
 def _look_up(lines: Lines, *, bits: int) -> None:
     """Write the entry of each number."""
-    block = BLOCK.read(lines)
-    least, source, table, places = block.least, block.X, block.table, block.places
+    w = BLOCK.load(lines)
 
     def one(i: str) -> None:
-        at = element(lines, table, lines.let(f"sub i64 {index_at(lines, source, i, bits)}, {least}"), "i32")
-        lines.do(f"store i32 {lines.let(f'load i32, ptr {at}')}, ptr {element(lines, places, i, 'i32')}")
+        at = element(lines, w.table, lines.let(f"sub i64 {index_at(lines, w.X, i, bits)}, {w.least}"), "i32")
+        lines.do(f"store i32 {lines.let(f'load i32, ptr {at}')}, ptr {element(lines, w.places, i, 'i32')}")
 
-    count_loop(lines, *share(lines, block.size, UNIT), one)
+    count_loop(lines, *share(lines, w.size, UNIT), one)
