@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from tazza.codegen.block import Word
 from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
-from tazza.codegen.loop import count_loop, share
+from tazza.codegen.loop import count_loop, share_one
 
 HEAD = Fields("threads rows inner by_rows")
 """Elements of a row are `inner`; `by_rows`: whether threads divide the rows among them."""
@@ -87,13 +87,6 @@ class Nest:
 
     def each_row(self, row: Callable[[list[str], str, str], None]) -> None:
         """Run `row(pointers, begin, end)` for the rows, or the parts of rows, of this thread."""
-        lines, rows, inner = self.lines, self.at.rows, self.at.inner
-        chosen = lines.let(f"icmp ne i64 {self.at.by_rows}, 0")
-        row_part, inner_part = share(lines, rows), share(lines, inner, UNIT)
-        first, last = (
-            lines.let(f"select i1 {chosen}, i64 {a}, i64 {b}") for a, b in zip(row_part, ("0", rows), strict=True)
-        )
-        begin, end = (
-            lines.let(f"select i1 {chosen}, i64 {b}, i64 {a}") for a, b in zip(inner_part, ("0", inner), strict=True)
-        )
+        lines, at = self.lines, self.at
+        (first, last), (begin, end) = share_one(lines, at.by_rows, at.rows, at.inner, UNIT)
         count_loop(lines, first, last, lambda r: row(row_pointers(lines, r, self.extents, self.bases), begin, end))

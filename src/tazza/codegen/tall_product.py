@@ -189,8 +189,7 @@ class _Writer(Writer):
 
         count_loop(lines, "0", self.pieces(self.sub(end, start), w.block), block)
         self.wait()
-        first, last = share(lines, self.mul(self.panels, w.M))
-        count_loop(lines, first, last, self.join)
+        count_loop(lines, *share(lines, self.mul(self.panels, w.M)), self.join)
 
     # -- rows of B -----------------------------------------------------------------------------------------------------
 

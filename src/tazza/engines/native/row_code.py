@@ -125,8 +125,7 @@ class Rows:
             count_loop(lines, first, last, self._elements_of_part)
         if self.rows.written("row") or self.rows.wrong:
             w.wait()  # what is overwritten may have been read until now
-            begin, end = share(lines, self.w["items"])
-            count_loop(lines, begin, end, self._numbers_of_item)
+            count_loop(lines, *share(lines, self.w["items"]), self._numbers_of_item)
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 

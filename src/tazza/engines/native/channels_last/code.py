@@ -99,13 +99,12 @@ class _Passes(Writer):
     def each_channel(self, body: Callable[[str, str], None]) -> None:
         """Run `body(c, mask)` for the channels of this thread, in vectors of float64."""
         count = self.wide.count
-        first, last = share(self.lines, self.pieces(self.w.channels, count))
 
         def vector(k: str) -> None:
             c = self.mul(k, count)
             body(c, lanes_below(self.wide, self.sub(self.w.channels, c)))
 
-        count_loop(self.lines, first, last, vector)
+        count_loop(self.lines, *share(self.lines, self.pieces(self.w.channels, count)), vector)
 
     # -- sums ----------------------------------------------------------------------------------------------------------
 

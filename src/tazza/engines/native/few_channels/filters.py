@@ -63,7 +63,6 @@ def write_filters(lines: Lines) -> None:
     writer = Writer(lines, BLOCK)
     v, w = writer.v, writer.w
     taps = writer.mul(writer.mul(w.kH, w.kW), w.C)
-    first, last = share(lines, writer.mul(writer.pieces(w.K, writer.panel), taps))
 
     def one(i: str) -> None:
         tap, c = writer.div(writer.rem(i, taps), w.C), writer.rem(i, w.C)
@@ -75,4 +74,4 @@ def write_filters(lines: Lines) -> None:
             value = gather(v, start, w.w_k, lanes_below(v, writer.sub(w.K, k)))
             writer.put(value, w.U, writer.add(writer.mul(i, writer.panel), half * v.count))
 
-    count_loop(lines, first, last, one)
+    count_loop(lines, *share(lines, writer.mul(writer.pieces(w.K, writer.panel), taps)), one)

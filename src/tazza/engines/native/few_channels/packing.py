@@ -62,7 +62,6 @@ class PackingWriter(Writer):
         """Pack, and run body(image, first output row, number of rows), for the bands of this thread."""
         w, lines = self.w, self.lines
         bands = self.pieces(w.oH, w.band)
-        first, last = share(lines, self.mul(w.N, bands))
 
         def item(i: str) -> None:
             image, row = self.div(i, bands), self.mul(self.rem(i, bands), w.band)
@@ -70,7 +69,7 @@ class PackingWriter(Writer):
             self.pack(image, row, count)
             body(image, row, count)
 
-        count_loop(lines, first, last, item)
+        count_loop(lines, *share(lines, self.mul(w.N, bands)), item)
 
     def pack(self, image: str, row: str, count: str) -> None:
         """Write P for output rows row, row + 1 ..."""

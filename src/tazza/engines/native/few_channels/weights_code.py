@@ -67,8 +67,7 @@ class _Writer(PackingWriter):
         self.each_band(self.band)
         self.wait()
         # Behind all bands of all threads: dW and db, lines of G shared among them.
-        first, last = share(lines, self.mul(self.panels, self.lines_of_panel))
-        count_loop(lines, first, last, self.finish)
+        count_loop(lines, *share(lines, self.mul(self.panels, self.lines_of_panel)), self.finish)
 
     def band(self, image: str, row: str, count: str) -> None:
         """Add what a band of rows gives."""

@@ -6,7 +6,7 @@ from tazza.codegen.block import BlockLaunch
 from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.loop import each_vector, lanes_of
-from tazza.codegen.rows import ROWS, each_row, element, finish_status, report, row_at, with_label
+from tazza.codegen.rows import ROWS, each_row, element, finish_status, first_lane, report, row_at, with_label
 from tazza.codegen.vector import log
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, Operands, OpView
@@ -85,8 +85,7 @@ def _scatter(lines: Lines) -> None:
             probability = v.splat(lines.let(f"load float, ptr {element(lines, x, chosen)}"))
             given = v.splat(lines.let(f"load float, ptr {element(lines, w.dY, n)}"))
             value = v.neg(v.div(given, v.floor_at(probability, PROBABILITY_MIN)))
-            first = lines.let(f"extractelement {v.type} {value}, i32 0")
-            lines.do(f"store float {first}, ptr {element(lines, dx, chosen)}")
+            lines.do(f"store float {first_lane(v, value)}, ptr {element(lines, dx, chosen)}")
 
         with_label(lines, w.label, n, found, lambda: report(lines, n))
 

@@ -18,7 +18,7 @@ from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.image import lies_as
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import count_loop, each_vector, fold_loop, share, sweep
+from tazza.codegen.loop import count_loop, each_vector, fold_loop, sweep
 from tazza.codegen.power import power
 from tazza.codegen.rows import element, first_lane
 from tazza.codegen.typed import Vector
@@ -26,8 +26,10 @@ from tazza.codegen.writer import Writer, gather
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.nn.pool import (
     MOST_SPATIAL,
-    TABLES,
+    VIEWS,
     Part,
+    Seen,
+    each_row_of_y,
     gradient_launch,
     gradient_layouts,
     images_of,
@@ -41,11 +43,8 @@ from tazza.ops.nn.lp_pool import LP_POOL, LP_POOL_GRADIENT, POWER_FLOPS
 from tazza.ops.nn.pool import pool_window
 from tazza.tensor import DataType, TensorSpec
 
-BLOCK = Fields(
-    "threads rows unit out_depth out_height out_width depth height width kernel step left",
-    addresses=f"X Y {' '.join(TABLES)}",
-)
-"""Rows of Y; the unit is C or 1; then the window along W, and tables of what windows see of each dimension."""
+BLOCK = Fields("kernel step left", after=VIEWS)
+"""The window along W."""
 
 WIDER = 4
 """How many times as wide as the image a window may be: it is looked at whole, what lies in the pads too."""
@@ -126,15 +125,14 @@ def _launch(op: OpView, X: TensorSpec, *, by_channel: bool) -> Launch:
     window, outs = pool_window(op, X.shape)
     N, C, *image = images_of(op, X)
     sides = sides_of(window, image, outs)
-    (D, H, W), *_, out = zip(*sides, strict=True)
-    (_, kernel, step, left, _), (taps, tables) = sides[-1], views_of(sides)
+    *_, out = zip(*sides, strict=True)
+    (_, kernel, step, left, _), (taps, views) = sides[-1], views_of(sides)
     rows = (N if by_channel else N * C) * out[0] * out[1]
     unit = C if by_channel else 1
     words = BLOCK.words(
         **{"threads": threads_of(rows * out[2] * unit, 4 * taps, 4 * (1 + taps), rows), "rows": rows, "unit": unit},
-        **{"out_depth": out[0], "out_height": out[1], "out_width": out[2], "depth": D, "height": H, "width": W},
         **{"kernel": kernel, "step": step, "left": left},
-        **tables,
+        **views,
     )
     p = np.float32(op.p)
     columns = "single column" if out[2] == 1 else "dense columns" if step == 1 else "columns"
@@ -157,33 +155,25 @@ class Over(Protocol):
 def _write(lines: Lines, *, p: np.float32, kind: str) -> None:
     """Loop over the rows of Y that are this thread's."""
     w = Writer(lines, BLOCK)
-    v, word, row_of = w.v, w.w, w.mul(w.w.width, w.w.unit)
-    length = w.mul(word.out_width, word.unit)
-    image = w.mul(w.mul(word.depth, word.height), row_of)
+    v, row_of = w.v, w.mul(w.w.width, w.w.unit)
 
-    def row(r: str) -> None:
-        above = w.div(r, word.out_height)
-        heights = pair_at(lines, word.heights, w.rem(r, word.out_height))
-        depths = pair_at(lines, word.depths, w.rem(above, word.out_depth))
-        x = element(lines, word.X, w.mul(w.div(above, word.out_depth), image))
-        y = element(lines, word.Y, w.mul(r, length))
-
+    def row(seen: Seen) -> None:
         def over(line: Callable[[str, str], str], *, lanes: bool = False) -> str:
             """Return the norm of what `line(where a row of X begins, sum so far)` adds up; with `lanes` of them all."""
 
             def plane(d: str, total: str) -> str:
-                top = w.mul(d, word.height)
-                return fold_loop(v, *heights, total, lambda h, total: line(w.mul(w.add(top, h), row_of), total))
+                top = w.mul(d, w.w.height)
+                return fold_loop(v, *seen.heights, total, lambda h, total: line(w.mul(w.add(top, h), row_of), total))
 
-            total = fold_loop(v, *depths, v.constant(0.0), plane)
+            total = fold_loop(v, *seen.depths, v.constant(0.0), plane)
             return _power(v, v.splat(v.sum(total)) if lanes else total, float(np.float32(1) / p))
 
         def powered(value: str) -> str:
             return _power(v, v.intrinsic("fabs", value), float(p))
 
-        KINDS[kind](w, x, y, over, powered)
+        KINDS[kind](w, seen.x, seen.y, over, powered)
 
-    count_loop(lines, *share(lines, word.rows), row)
+    each_row_of_y(w, "float", row)
 
 
 def _channels(w: Writer, x: str, y: str, over: Over, powered: Callable[[str], str]) -> None:

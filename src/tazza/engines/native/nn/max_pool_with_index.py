@@ -79,8 +79,7 @@ def _lie_apart(windows: Mapping[str, int]) -> bool:
 
 def _each_channel(lines: Lines, channel: Callable[[str], None]) -> None:
     """Run `channel(number)` for each channel of this thread."""
-    first, last = share(lines, WINDOWS.read(lines).planes)
-    count_loop(lines, first, last, channel)
+    count_loop(lines, *share(lines, WINDOWS.read(lines).planes), channel)
 
 
 def _each_row(lines: Lines, row: Callable[[str, str, str], None], before: Callable[[str], None] | None = None) -> None:

@@ -15,28 +15,21 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tazza.codegen.block import BlockLaunch, Constant, Slot, accepts_dense, accepts_rows_or_vendor, all_float32
+from tazza.codegen.block import BlockLaunch, Constant, Slot, Word, accepts_dense, accepts_rows_or_vendor, all_float32
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.image import lies_as
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import (
-    count_loop,
-    each_vector,
-    fold_loop,
-    lane_sums,
-    lanes_below,
-    lanes_of,
-    share,
-)
+from tazza.codegen.loop import count_loop, each_vector, fold_loop, lane_sums, lanes_below, lanes_of, share
 from tazza.codegen.nest import nest_words
 from tazza.codegen.rows import FLOAT, ROWS, each_row, element, row_at
 from tazza.codegen.typed import Vector
+from tazza.codegen.writer import Writer
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.pointwise import kernel_address
@@ -49,14 +42,15 @@ from tazza.tensor import ROW_MAJOR, DataType, Layout, TensorSpec, channels_last
 from tazza.tensor.offer import Offer
 
 MOST_SPATIAL = 3
-TABLES = ("depths", "heights", "widths")
-"""What there is for each place along D, H and W."""
-BLOCK = Fields(
-    "threads rows width unit depth height out_depth out_height out_width most",
-    addresses=f"X Y dY dX {' '.join(TABLES)} shifts counts",
+Side = tuple[int, int, int, int, int]
+"""Extent, kernel, stride, pad before, and windows along one dimension."""
+VIEWS = Fields(
+    "threads rows unit depth height width out_depth out_height out_width", addresses="X Y depths heights widths"
 )
-"""`rows` are those of all slices, `unit` how many floats lie together for one place: C or 1; `most` is how many windows
-cover a place along W at most, whose shifts and counts are for vectors of places."""
+"""`rows` are those of all slices, `unit` how many floats lie together for one place: C or 1. Tables tell for each place
+along D, H and W what a window sees, or which windows cover it."""
+BLOCK = Fields("most", addresses="dY dX shifts counts", after=VIEWS)
+"""`most` is how many windows cover a place along W at most, whose shifts and counts are for vectors of places."""
 MEANS = Fields(addresses="X Y", after=ROWS)
 
 
@@ -107,18 +101,25 @@ def seen(extent: int, kernel: int, step: int, head: int, out: int) -> tuple[NDAr
     return first, np.clip(start + kernel, first, extent)
 
 
-def sides_of(window: Window, image: Sequence[int], outs: Sequence[int | None]) -> list[tuple[int, int, int, int, int]]:
+def sides_of(window: Window, image: Sequence[int], outs: Sequence[int | None]) -> list[Side]:
     """Return extent, kernel, stride, pad before and windows along D, H and W; those that there are not have 1 place."""
     there = zip(image, window.kernel, window.stride, window.head, (n or 0 for n in outs), strict=True)
     return [(1, 1, 1, 0, 1)] * (MOST_SPATIAL - window.rank) + list(there)
 
 
-def views_of(sides: Sequence[tuple[int, int, int, int, int]]) -> tuple[int, dict[str, Constant]]:
-    """Return how many places the largest window sees, and the TABLES of first and last ones."""
+def extents_of(sides: Sequence[Side], tables: Iterable[Constant]) -> dict[str, Word]:
+    """Return the words of VIEWS that say of what extents X and Y are, and what there is for each place."""
+    words: dict[str, Word] = {}
+    for name, (extent, *_, out), table in zip(("depth", "height", "width"), sides, tables, strict=True):
+        words |= {name: extent, f"out_{name}": out, f"{name}s": table}
+    return words
+
+
+def views_of(sides: Sequence[Side]) -> tuple[int, dict[str, Word]]:
+    """Return how many places the largest window sees, and words with tables of first and last ones."""
     tables = [seen(*side) for side in sides]
     taps = math.prod(int(np.max(last - first, initial=0)) for first, last in tables)
-    found = [Constant(np.stack(table, axis=1).astype(np.int64).tobytes()) for table in tables]
-    return taps, dict(zip(TABLES, found, strict=True))
+    return taps, extents_of(sides, [Constant(np.stack(one, axis=1).astype(np.int64).tobytes()) for one in tables])
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +211,7 @@ def gradient_launch(op: OpView, X: TensorSpec, part: Part, *, by_channel: bool) 
     window = clipped_pool_window(op, X.shape)
     N, C, *image = images_of(op, X)
     sides = sides_of(window, image, outs)
-    (D, H, W), *_, out = zip(*sides, strict=True)
+    (D, *_, deep_out), (H, *_), _ = sides
     coverings = [Covering.of(*side) for side in sides]
     along = coverings[-1]
     lanes = _lane_count()
@@ -218,16 +219,15 @@ def gradient_launch(op: OpView, X: TensorSpec, part: Part, *, by_channel: bool) 
     flops = part.flops * math.prod(one.most for one in coverings)
     shifts, counts = along.lanes(lanes)
     words = BLOCK.words(
-        **{"threads": threads_of(X.size, flops, 12, slices * H), "rows": slices * H, "width": W, "unit": unit},
-        **{"depth": D, "height": H, "out_depth": out[0], "out_height": out[1], "out_width": out[2]},
+        **{"threads": threads_of(X.size, flops, 12, slices * H), "rows": slices * H, "unit": unit},
+        **extents_of(sides, [one.table() for one in coverings]),
         **{"most": along.most, "shifts": shifts, "counts": counts},
-        **dict(zip(TABLES, (one.table() for one in coverings), strict=True)),
     )
     apart = not by_channel and along.most <= 1
     body = (
         functools.partial(_channels, part=part) if by_channel else functools.partial(_columns, part=part, apart=apart)
     )
-    deep = D > 1 or out[0] > 1  # pads around a single slice make several windows
+    deep = D > 1 or deep_out > 1  # pads around a single slice make several windows
     kind = f"{part.name} pool gradient by {'channels' if by_channel else 'columns'} of {lanes}"
     kind += f"{', deep' if deep else ''}{', apart' if apart else ''}"
     address = SOURCES.compiled(kind, functools.partial(_write, row=body, deep=deep))
@@ -409,6 +409,32 @@ def _permute(v: Lanes, value: str, places: str) -> str:
         one = lines.let(f"extractelement {v.type} {value}, i32 {place}")
         result = lines.let(f"insertelement {v.type} {result}, float {one}, i32 {lane}")
     return result
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Where a row of Y begins, and its image in X; the places along D and H that its windows see."""
+
+    x: str
+    y: str
+    depths: tuple[str, str]
+    heights: tuple[str, str]
+
+
+def each_row_of_y(w: Writer, kind: str, row: Callable[[Seen], None]) -> None:
+    """Run `row` for the rows of Y of this thread, in a block that begins with VIEWS."""
+    word, lines = w.w, w.lines
+    length, line = w.mul(word.out_width, word.unit), w.mul(word.width, word.unit)
+    image = w.mul(w.mul(word.depth, word.height), line)
+
+    def one(r: str) -> None:
+        above = w.div(r, word.out_height)
+        heights = pair_at(lines, word.heights, w.rem(r, word.out_height))
+        depths = pair_at(lines, word.depths, w.rem(above, word.out_depth))
+        x = element(lines, word.X, w.mul(w.div(above, word.out_depth), image), kind)
+        row(Seen(x, element(lines, word.Y, w.mul(r, length), kind), depths, heights))
+
+    count_loop(lines, *share(lines, word.rows), one)
 
 
 def pair_at(lines: Lines, table: str, index: str) -> tuple[str, str]:

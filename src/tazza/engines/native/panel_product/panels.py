@@ -107,7 +107,6 @@ class PackingCode:
         part = writer.div(w.M, w.parts)
         floats = writer.mul(w.vectors, v.count)
         panels = writer.mul(writer.pieces(part, floats), w.parts)
-        first, last = share(lines, writer.mul(panels, w.vectors))
 
         def one(i: str) -> None:
             panel, vector = writer.div(i, w.vectors), writer.rem(i, w.vectors)
@@ -122,7 +121,7 @@ class PackingCode:
 
             (self._split if self.split else self._plain)(writer, panel, vector, column)
 
-        count_loop(lines, first, last, one)
+        count_loop(lines, *share(lines, writer.mul(panels, w.vectors)), one)
 
     @staticmethod
     def _plain(writer: Writer, panel: str, vector: str, column: Callable[[str], str]) -> None:

@@ -15,7 +15,7 @@ from tazza.codegen.block import BlockLaunch, Scratch
 from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, threads_for
-from tazza.codegen.loop import Values, count_loop, lanes_below, share, step_loop, sweep, while_loop
+from tazza.codegen.loop import Values, count_loop, lanes_below, share, share_one, step_loop, sweep, while_loop
 from tazza.codegen.rows import element, when
 from tazza.codegen.typed import MEMORY, Vector
 from tazza.codegen.writer import Writer
@@ -130,8 +130,7 @@ def _write_rows(lines: Lines, *, search: Search) -> None:
 
         when(lines, lines.let(f"icmp sge i64 {found}, 0"), look)
 
-    first, last = share(lines, w.mul(w.w.rows, chunks))
-    count_loop(lines, first, last, part)
+    count_loop(lines, *share(lines, w.mul(w.w.rows, chunks)), part)
 
 
 def _places(w: Writer) -> str:
@@ -190,14 +189,7 @@ def _write_columns(lines: Lines, *, search: Search) -> None:
     w, v = Writer(lines, WORDS), Vector(lines, lane_count(8 * search.dtype.itemsize), search.dtype)
     whole, long = f"<{v.count} x i{8 * search.dtype.itemsize}>", Vector(lines, v.count, DataType.INT64)
     kind, along, behind = MEMORY[search.dtype], w.w.along, w.w.behind
-    rows, columns = share(lines, w.w.rows), share(lines, behind, TILE * v.count)
-    chosen = lines.let(f"icmp ne i64 {w.w.by_rows}, 0")
-    first, last = (
-        lines.let(f"select i1 {chosen}, i64 {a}, i64 {b}") for a, b in zip(rows, ("0", w.w.rows), strict=True)
-    )
-    begin, end = (
-        lines.let(f"select i1 {chosen}, i64 {b}, i64 {a}") for a, b in zip(columns, ("0", behind), strict=True)
-    )
+    (first, last), (begin, end) = share_one(lines, w.w.by_rows, w.w.rows, behind, TILE * v.count)
 
     def numbered(r: str) -> str:
         integer = Vector(lines, v.count, DataType.INT64 if search.dtype.itemsize == 8 else DataType.INT32)

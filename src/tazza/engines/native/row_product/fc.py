@@ -54,7 +54,6 @@ class Code:
         v, w = lanes_of(lines), BLOCK.load(lines)
         S = w.tail().take(self.operands, "ptr")
         groups = lines.let(f"udiv i64 {lines.let(f'add i64 {w.M}, {v.count - 1}')}, {v.count}")
-        first, last = share(lines, groups)
 
         def group(i: str) -> None:
             m = lines.let(f"mul i64 {i}, {v.count}")
@@ -71,7 +70,7 @@ class Code:
 
             count_loop(lines, "0", w.N, one)
 
-        count_loop(lines, first, last, group)
+        count_loop(lines, *share(lines, groups), group)
 
 
 def _rows(lines: Lines, W: str, m: str, M: str, K: str, count: int) -> list[str]:

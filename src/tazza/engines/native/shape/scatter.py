@@ -102,8 +102,7 @@ def look(lines: Lines, indices: str, count: str, places: str, bits: int) -> None
 
     (found,) = sweep(v, "0", count, some, (none,))
     seen = lines.let(f"icmp ne {v.type} {found}, zeroinitializer")
-    bitset = lines.let(f"bitcast {lanes.type} {seen} to i{v.count}")
-    stop_if(lines, lines.let(f"icmp ne i{v.count} {bitset}, 0"))
+    stop_if(lines, lines.any_set(v.count, seen))
 
 
 def write_assign(lines: Lines, bits: int, itemsize: int) -> None:

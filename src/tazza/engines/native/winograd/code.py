@@ -25,17 +25,13 @@ from tazza.codegen.vector import finished
 from tazza.data_class import dataclass
 from tazza.engines.native.winograd.algorithm import Algorithm
 from tazza.engines.native.winograd.transform import apply_twice
-from tazza.engines.native.winograd.writer import GAP, Expected, ImageWriter, Source
+from tazza.engines.native.winograd.writer import GAP, TILES, Expected, ImageWriter, Source
 from tazza.operator import Expression
 
-BLOCK = Fields(
-    "threads H W C oH oW K top left tiles_down tiles_across tiles x_image x_row x_pixel y_image y_row y_pixel"
-    " block_rows slice_panels slices u_matrix scratch_floats",
-    addresses="X U b Y scratch",
-)
+BLOCK = Fields("block_rows slice_panels slices u_matrix scratch_floats", addresses="X U b Y", after=TILES)
 """Behind them stand the addresses of S.
 
-top, left: padding. x_image ... y_pixel: steps in elements. block_rows: register tiles in a block. slice_panels, slices:
+block_rows: register tiles in a block. slice_panels, slices:
 panels in a slice, and slices. u_matrix: floats from one matrix of U to the next. scratch_floats: of one thread.
 """
 

@@ -52,16 +52,11 @@ def launch(
     tiling: Tiling, code: Code, X: TensorSpec, Y: TensorSpec, last: bool, letters: Sequence[Word]
 ) -> BlockLaunch:
     """Return the launch; `letters` are X, U, b (0: none), Y and the S."""
-    problem = tiling.problem
-    down, across = problem.across(tiling.algorithm.m)
     source, filters, bias, target, *operands = letters
     words = BLOCK.words(
         **{"threads": min(tiling.threads, tiling.blocks * tiling.slices)},
         **{"X": source, "U": filters, "b": bias, "Y": target},
-        **{"H": problem.image[0], "W": problem.image[1], "C": problem.C},
-        **{"oH": problem.out[0], "oW": problem.out[1], "K": problem.K},
-        **{"top": problem.pads[0], "left": problem.pads[1]},
-        **{"tiles_down": down, "tiles_across": across, "tiles": tiling.tiles},
+        **tiling.problem.words(tiling.algorithm.m),
         **image_words("x", X, last),
         **image_words("y", Y, last),
         **{"block_rows": tiling.block_rows, "slice_panels": tiling.slice_panels, "slices": tiling.slices},

@@ -102,7 +102,6 @@ class _Code:
         depth = _rounded(lines, C, v.count)
         panels = lines.let(f"udiv i64 {_rounded(lines, K, 2 * v.count)}, {2 * v.count}")
         start = element(lines, w.W, w.origin)
-        first, last = share(lines, lines.let(f"mul i64 {panels}, {depth}"))
 
         def row(i: str) -> None:
             c = lines.let(f"urem i64 {i}, {depth}")
@@ -125,7 +124,7 @@ class _Code:
                     v.store(value, w.U, index, None)
 
         r = self.form.r
-        count_loop(lines, first, last, row)
+        count_loop(lines, *share(lines, lines.let(f"mul i64 {panels}, {depth}")), row)
 
 
 def _expect(lines: Lines, lanes: int, here: str, k_step: str, ahead: str) -> None:

@@ -140,17 +140,12 @@ def _best_weights_tiling(problem: Problem, threads: int, model: tuple[Machine, i
 
 def weights_launch(tiling: WeightsTiling, steps: Mapping[str, int], *, bias: bool) -> BlockLaunch:
     """Return the launch for letters X, dY, dW and db; `steps` are the words of these: x_image ..., w_x."""
-    problem = tiling.problem
-    down, across = problem.across(tiling.m)
     code = WeightsCode(tiling.algorithm, bias, tiling.alone)
     words = BLOCK.words(
         **{"threads": tiling.threads, "thread_floats": tiling.set_floats if tiling.alone else 0},
-        **{"H": problem.image[0], "W": problem.image[1], "C": problem.C},
-        **{"oH": problem.out[0], "oW": problem.out[1], "K": problem.K, "N": problem.N},
-        **{"top": problem.pads[0], "left": problem.pads[1]},
-        **{"tiles_down": down, "tiles_across": across, "tiles": tiling.tiles, "block": tiling.block},
+        **tiling.problem.words(tiling.m),
         **steps,
-        **{"group": tiling.group, **tiling.matrices},
+        **{"N": tiling.problem.N, "block": tiling.block, "group": tiling.group, **tiling.matrices},
         **({} if bias else {"db": 0}),
     )
     address = SOURCES.compiled(code.description, code.write, rewrite=False)

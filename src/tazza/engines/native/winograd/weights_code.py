@@ -29,14 +29,12 @@ from tazza.codegen.writer import scatter
 from tazza.data_class import dataclass
 from tazza.engines.native.winograd.algorithm import Algorithm
 from tazza.engines.native.winograd.transform import apply_twice
-from tazza.engines.native.winograd.writer import Expected, ImageWriter, Source
+from tazza.engines.native.winograd.writer import TILES, Expected, ImageWriter, Source
 
 ROWS = 8
 """Input channels of a register tile; it divides the lanes of a vector, or is divided by them."""
 BLOCK = Fields(
-    "threads H W C oH oW K N top left tiles_down tiles_across tiles block x_image x_row x_pixel y_image y_row y_pixel"
-    " w_k w_c w_y w_x thread_floats group v_matrix z_matrix u_matrix",
-    addresses="X dY dW db scratch",
+    "N block w_k w_c w_y w_x thread_floats group v_matrix z_matrix u_matrix", addresses="X dY dW db", after=TILES
 )
 """block: tiles of a block. w_k ... w_x: steps in dW, in elements. thread_floats: of scratch memory,
 0 where threads share it. group: units of a group. v_matrix ... u_matrix: floats from one x to the next in V, in Z, and
@@ -114,8 +112,7 @@ class _Writer(ImageWriter):
         count_loop(lines, "0", self.pieces(self.sub(end, start), w.block), block)
         self.wait()
         # Behind the last block of all: U = the sum over threads, dW = A^T U A, each thread for some units.
-        first, last = share(lines, self.units)
-        count_loop(lines, first, last, self.join)
+        count_loop(lines, *share(lines, self.units), self.join)
 
     def all_together(self) -> None:
         """All threads transform a block, and each has the sums of some of the units."""
@@ -302,7 +299,6 @@ class _Writer(ImageWriter):
     def bias(self) -> None:
         """db: each thread sums up some of the output channels."""
         w, v, lines = self.w, self.v, self.lines
-        first, last = share(lines, self.pieces(w.K, v.count))
         pixels = self.mul(self.mul(w.N, w.oH), w.oW)
 
         # For each vector of k: db[k] = sum over images, rows and columns of dY[k]; pixels lie y_pixel apart.
@@ -316,4 +312,4 @@ class _Writer(ImageWriter):
 
             v.store(carry_loop(v, "0", pixels, [v.constant(0.0)], add)[0], w.db, k, mask)
 
-        count_loop(lines, first, last, channels)
+        count_loop(lines, *share(lines, self.pieces(w.K, v.count)), channels)
