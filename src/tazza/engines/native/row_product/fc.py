@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from tazza.codegen.block import BlockLaunch, Constant, Slot
+from tazza.codegen.block import BlockLaunch, Constant, Slot, Word
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.fold import fold_lanes
@@ -121,23 +121,21 @@ def _single_threads(W: TensorSpec, N: int) -> int:
 
 def _single_launch(op: OpView, W: TensorSpec, N: int) -> LaidOut:
     """Return the launch for N rows and one output."""
-    return _launch(op, (Slot("W"), Slot("X")), (1, N, W.size), _single_threads(W, N))
+    return _launch(op, N, _single_threads(W, N), single=True, N=1, K=W.size, X=Slot("W"), W=Slot("X"))
 
 
 def rows_launch(op: OpView, W: TensorSpec, N: int, M: int) -> LaidOut:
     """Return the launch for N rows and M outputs, with the epilogue of a fused operator."""
     threads = threads_of(W.size, 2, W.dtype.itemsize, -(-M // lane_count()))
-    return _launch(op, (Slot("X"), Slot("W")), (N, M, W.size // M), threads)
+    return _launch(op, M, threads, N=N, K=W.size // M)
 
 
-def _launch(op: OpView, sides: tuple[Slot, Slot], extents: tuple[int, int, int], threads: int) -> LaidOut:
-    """Return the launch for N rows of the first and M of the second side, of K elements each."""
+def _launch(op: OpView, M: int, threads: int, *, single: bool = False, **words: Word) -> LaidOut:
+    """Return the launch for N rows of X and M of W, of K elements each; of a single output these change places."""
     fused = "epilogue" in op.schema.args
-    single = sides[0].letter == "W"
     code = Code(epilogue_of(op) if fused else None, op.operands if fused else 0, single)
-    N, M, K = extents
-    b = Slot("b") if "b" in op.input_letters else Constant(bytes(M * DataType.FLOAT.itemsize))
-    words = BLOCK.words(threads=threads, N=N, M=M, K=K, X=sides[0], W=sides[1], b=b)
-    address = SOURCES.compiled(code.description, code.write)
-    launch = BlockLaunch(address, (*words, *(Slot("S", i) for i in range(code.operands))))
+    if "b" not in op.input_letters:
+        words["b"] = Constant(bytes(M * FLOAT.itemsize))
+    block = BLOCK.words(threads=threads, M=M, **words) + tuple(Slot("S", i) for i in range(code.operands))
+    launch = BlockLaunch(SOURCES.compiled(code.description, code.write), block)
     return LaidOut(launch, dict.fromkeys((*op.input_letters, *op.output_letters), ROW_MAJOR))

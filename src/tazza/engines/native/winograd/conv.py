@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from tazza.codegen.block import BlockLaunch, Slot, Word
@@ -49,13 +49,12 @@ def switched_off(op: OpView) -> str | None:
 
 
 def launch(
-    tiling: Tiling, code: Code, X: TensorSpec, Y: TensorSpec, last: bool, letters: Sequence[Word]
+    tiling: Tiling, code: Code, X: TensorSpec, Y: TensorSpec, last: bool, blobs: Mapping[str, Word]
 ) -> BlockLaunch:
-    """Return the launch; `letters` are X, U, b (0: none), Y and the S."""
-    source, filters, bias, target, *operands = letters
+    """Return the launch; `blobs` say where X, U, b and Y lie if not in those of their letters."""
     words = BLOCK.words(
         **{"threads": min(tiling.threads, tiling.blocks * tiling.slices)},
-        **{"X": source, "U": filters, "b": bias, "Y": target},
+        **blobs,
         **tiling.problem.words(tiling.algorithm.m),
         **image_words("x", X, last),
         **image_words("y", Y, last),
@@ -63,7 +62,8 @@ def launch(
         **{"u_matrix": tiling.filters(last=last).matrix_floats, "scratch_floats": tiling.scratch_floats},
     )
     address = SOURCES.compiled(code.description, code.write, rewrite=False)
-    return BlockLaunch(address, (*words, *operands), 4 * tiling.scratch_floats * tiling.threads)
+    words += tuple(Slot("S", i) for i in range(code.operands))
+    return BlockLaunch(address, words, 4 * tiling.scratch_floats * tiling.threads)
 
 
 def prepare_conv(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Offered:
@@ -87,8 +87,7 @@ def _answer(op: OpView, tiling: Tiling, X: TensorSpec, Y: TensorSpec) -> LaidOut
     with_bias = "b" in op.input_letters
     code = Code(tiling.algorithm, tiling.rows, with_bias, epilogue_of(op) if fused else None, operands)
     layout = image_layout(X, last)
-    letters = (Slot("X"), Slot("W"), Slot("b") if with_bias else 0, Slot("Y"))
-    made = launch(tiling, code, X, Y, last, (*letters, *(Slot("S", i) for i in range(operands))))
+    made = launch(tiling, code, X, Y, last, {"U": Slot("W")} | ({} if with_bias else {"b": 0}))
     form = tiling.filters(last=last).layout()
     return LaidOut(made, conv_layouts(op, layout, form, image_layout(Y, last), operands))
 

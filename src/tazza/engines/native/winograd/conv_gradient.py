@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from tazza.codegen.block import Slot
+from tazza.codegen.block import Slot, Word
 from tazza.codegen.image import accepts_images, filter_words, float32_gradient, image_layout, image_words
 from tazza.data_class import dataclass
 from tazza.device import Context
@@ -138,7 +138,8 @@ def input_gradient(op: OpView, tiling: Tiling, specs: dict[str, TensorSpec]) -> 
     last = op.order.upper() == "NHWC"
     dY, dX = specs["dY"], specs["dX"]
     code = Code(tiling.algorithm, tiling.rows, bias=False, epilogue=None, operands=0)
-    made = launch(tiling, code, dY, dX, last, (Slot("dY"), Slot("W"), 0, Slot("dX")))
+    blobs: dict[str, Word] = {"X": Slot("dY"), "U": Slot("W"), "b": 0, "Y": Slot("dX")}
+    made = launch(tiling, code, dY, dX, last, blobs)
     form = tiling.filters(last=last, turned=True).layout()
     return Part(made, {"W": form, "dY": image_layout(dY, last), "dX": image_layout(dX, last)})
 
