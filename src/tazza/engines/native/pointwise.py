@@ -74,8 +74,7 @@ def _launch(
         for k, operand in enumerate(operands)
     ]
     words = nest_words(threads, ([extent for extent, _ in counting], inner), lies)
-    address = kernel_address(results, sources, targets, len(counting), scalars)
-    return BlockLaunch(address, (*words, *scalars.words))
+    return BlockLaunch(kernel_address(results, sources, targets, len(counting), scalars), (*words, *scalars.words))
 
 
 def kernel_address(

@@ -93,9 +93,7 @@ def _answer(op: OpView, problem: Problem, specs: dict[str, TensorSpec]) -> LaidO
     (kH, kW), across = problem.window.kernel, problem.window.stride[1]
     code = WeightsCode(Packing(problem.C, kW, across, planes), _numbers(problem)[0], "db" in specs)
     layout = dW.layout if isinstance(dW.layout, Strided) else ROW_MAJOR
-    band = problem.band(thread_count())
-    threads = problem.threads(band)
-    packing, packed = packing_words(problem, threads, band, planes=planes)
+    packing, packed = packing_words(problem, planes=planes)
     own = packed + problem.panels * (kH * code.run + 1) * 2 * lane_count()
     words = BLOCK.words(
         **packing | {"scratch_floats": own, "packed_floats": packed, "oW": problem.out[1], "K": problem.K},
@@ -104,7 +102,7 @@ def _answer(op: OpView, problem: Problem, specs: dict[str, TensorSpec]) -> LaidO
         **({} if code.bias else {"db": 0}),
     )
     address = SOURCES.compiled(code.description, code.write, rewrite=False)
-    launch = BlockLaunch(address, words, 4 * own * threads)
+    launch = BlockLaunch(address, words, 4 * own * packing["threads"])
     layouts = {"X": source, "dY": image_layout(dY, last), "dW": layout}
     return LaidOut(launch, layouts | ({"db": ROW_MAJOR} if code.bias else {}))
 

@@ -47,12 +47,11 @@ def prepare_filters(X: TensorSpec, Y: TensorSpec) -> LaidOut | Launch | Unsuppor
     if isinstance(found, Unsupported):
         return found
     W, lies, form = found
-    address = SOURCES.compiled("stem filters", write_filters)
     words = BLOCK.words(
         **{"threads": 1, "C": form.C, "K": form.K, "kH": form.kH, "kW": form.kW, "W": Slot("X"), "U": Slot("Y")},
         **filter_words(W, lies, last=form.last),
     )
-    return LaidOut(BlockLaunch(address, words), {"Y": form.layout()})
+    return LaidOut(BlockLaunch(SOURCES.compiled("stem filters", write_filters), words), {"Y": form.layout()})
 
 
 BLOCK = Fields("threads C K kH kW w_k w_c w_y w_x", addresses="W U")

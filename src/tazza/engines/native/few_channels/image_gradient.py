@@ -197,9 +197,7 @@ def image_launch(op: OpView, problem: Turned, specs: dict[str, TensorSpec]) -> L
     last = op.order.upper() == "NHWC"
     dY, W, dX = specs["dY"], specs["W"], specs["dX"]
     layout = W.layout if isinstance(W.layout, Strided) else ROW_MAJOR
-    band = problem.band(thread_count())
-    threads = problem.threads(band)
-    packing, packed = packing_words(problem, threads, band, planes=False)
+    packing, packed = packing_words(problem, planes=False)
     kH, kW = problem.window.kernel
     own = packed + problem.K * kH * row_floats(kW * problem.C) + lane_count()
     words = BLOCK.words(
@@ -210,5 +208,5 @@ def image_launch(op: OpView, problem: Turned, specs: dict[str, TensorSpec]) -> L
     )
     code = ImageCode(Packing(problem.C, kW, 1, planes=False), problem.K)
     address = SOURCES.compiled(code.description, code.write, rewrite=False)
-    launch = BlockLaunch(address, words, 4 * own * threads)
+    launch = BlockLaunch(address, words, 4 * own * packing["threads"])
     return LaidOut(launch, {"dY": image_layout(dY, last), "W": layout, "dX": image_layout(dX, last)})

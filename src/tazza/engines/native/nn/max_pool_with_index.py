@@ -53,8 +53,7 @@ def prepare_max_pool_with_index(op: OpView, X: TensorSpec) -> Launch | Unsupport
     windows = _windows(op, X)
     if isinstance(windows, Unsupported):
         return windows
-    address = SOURCES.compiled("max pool with index", _largest)
-    return BlockLaunch(address, BLOCK.words(**windows))
+    return BlockLaunch(SOURCES.compiled("max pool with index", _largest), BLOCK.words(**windows))
 
 
 @native(MAX_POOL_WITH_INDEX_GRADIENT, float32=True)

@@ -230,8 +230,7 @@ def gradient_launch(op: OpView, X: TensorSpec, part: Part, *, by_channel: bool) 
     deep = D > 1 or deep_out > 1  # pads around a single slice make several windows
     kind = f"{part.name} pool gradient by {'channels' if by_channel else 'columns'} of {lanes}"
     kind += f"{', deep' if deep else ''}{', apart' if apart else ''}"
-    address = SOURCES.compiled(kind, functools.partial(_write, row=body, deep=deep))
-    return BlockLaunch(address, words)
+    return BlockLaunch(SOURCES.compiled(kind, functools.partial(_write, row=body, deep=deep)), words)
 
 
 def images_of(op: OpView, X: TensorSpec) -> list[int]:

@@ -148,5 +148,4 @@ def weights_launch(tiling: WeightsTiling, steps: Mapping[str, int], *, bias: boo
         **{"N": tiling.problem.N, "block": tiling.block, "group": tiling.group, **tiling.matrices},
         **({} if bias else {"db": 0}),
     )
-    address = SOURCES.compiled(code.description, code.write, rewrite=False)
-    return BlockLaunch(address, words, tiling.scratch_bytes)
+    return BlockLaunch(SOURCES.compiled(code.description, code.write, rewrite=False), words, tiling.scratch_bytes)
