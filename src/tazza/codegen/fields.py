@@ -69,9 +69,12 @@ class Fields:
         return Reader(lines, self, first, block)
 
     def load(self, lines: Lines, first: int = 0) -> Reader:
-        """Return the same, which has read all of them: before loops that need them."""
+        """Return the same, which has read all of them: before loops that need them.
+
+        Addresses come first: what LLVM keeps in registers in long kernels hangs on the order.
+        """
         at = self.read(lines, first)
-        vars(at).update({name: at[name] for name in self})
+        vars(at).update({name: at[name] for name in sorted(self, key=lambda name: self.types[name] != "ptr")})
         return at
 
     def place(self, name: str) -> int:
