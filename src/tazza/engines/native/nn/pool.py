@@ -52,6 +52,8 @@ along D, H and W what a window sees, or which windows cover it."""
 BLOCK = Fields("most", addresses="dY dX shifts counts", after=VIEWS)
 """`most` is how many windows cover a place along W at most, whose shifts and counts are for vectors of places."""
 MEANS = Fields(addresses="X Y", after=ROWS)
+PAIR = Fields("first last")
+"""Of a table: the first of some places, and the one behind the last."""
 
 
 # -- preparing ---------------------------------------------------------------------------------------------------------
@@ -438,5 +440,5 @@ def each_row_of_y(w: Writer, kind: str, row: Callable[[Seen], None]) -> None:
 
 def pair_at(lines: Lines, table: str, index: str) -> tuple[str, str]:
     """Return both numbers of a place in a table of pairs."""
-    at = element(lines, table, lines.let(f"shl i64 {index}, 1"), "i64")
-    return lines.load_word(at, 0), lines.load_word(at, 1)
+    at = PAIR.read(lines, block=element(lines, table, lines.let(f"mul i64 {index}, {len(PAIR)}"), "i64"))
+    return at.first, at.last
