@@ -9,11 +9,12 @@ from tazza.codegen.image import (
     accepts_images,
     conv_layouts,
     filter_steps,
+    filter_words,
     filters_to_pack,
     float32_conv,
     float32_gradient,
     image_layout,
-    image_steps,
+    image_words,
     lies_as,
 )
 from tazza.operator import Unsupported, find_schema, operator_def
@@ -66,12 +67,15 @@ def test_steps_reach_what_strides_reach(last: bool) -> None:
     N, C, H, width = 2, 3, 7, 5
     image: np.ndarray = np.zeros((N, H, width, C), np.float32)
     spec = TensorSpec((N, H, width, C) if last else (N, C, H, width), FLOAT)
-    assert image_steps(spec, last) == tuple(step // 4 for step in image.strides[:3])
+    steps = zip(("x_image", "x_row", "x_pixel"), image.strides, strict=False)
+    assert image_words("x", spec, last) == {name: step // 4 for name, step in steps}
     filters = np.zeros((4, 6, 3, 2, 5), np.float32)[:, ::2, :, :, 1]
     k, c, y, x = (step // 4 for step in filters.strides)
     lying, dims = (filters.transpose(0, 2, 3, 1), (4, 3, 2, 3)) if last else (filters, (4, 3, 3, 2))
     steps = Strided(tuple(step // 4 for step in lying.strides))
-    assert filter_steps(TensorSpec(dims, FLOAT, layout=steps), steps, last=last) == (k, c, y, x)
+    filters = TensorSpec(dims, FLOAT, layout=steps)
+    assert filter_steps(filters, steps, last=last) == (k, c, y, x)
+    assert filter_words(filters, steps, last=last) == {"w_k": k, "w_c": c, "w_y": y, "w_x": x}
 
 
 def test_layouts_by_letter() -> None:

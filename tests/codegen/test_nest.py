@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tazza.codegen.nest import merged
+from tazza.codegen.emit import Lines
+from tazza.codegen.kernel import unavailable
+from tazza.codegen.loop import count_loop
+from tazza.codegen.nest import Nest, merged, nest_words
+from tazza.codegen.rows import element
+from tests.launching import run_kernel
 
 EXTENTS = st.lists(st.integers(1, 4), max_size=4)
 
@@ -33,3 +40,31 @@ def _reached(axes: list[tuple[int, tuple[int, ...]]]) -> list[tuple[int, ...]]:
 
 def test_dense_dimensions_become_one() -> None:
     assert merged([(2, (15, 15)), (3, (5, 5)), (5, (1, 1))]) == [(30, (1, 1))]
+
+
+@pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
+@pytest.mark.parametrize("by_rows", [True, False, None])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_kernel_goes_over_rows_as_its_words_say(threads: int, by_rows: bool | None) -> None:
+    """Y[i, j, k] = X[j, i, k] + step, of which the number stands behind all operands."""
+    X = np.arange(2 * 3 * 70).reshape(3, 2, 70)
+    Y = np.full((2, 3, 70), -1)
+
+    def work(lines: Lines) -> None:
+        nest = Nest(lines, 2, 2)
+        (step,) = nest.tail.take(1)
+
+        def row(pointers: list[str], begin: str, end: str) -> None:
+            def one(k: str) -> None:
+                x, y = (element(lines, pointer, k, "i64") for pointer in pointers)
+                value = lines.let(f"load i64, ptr {x}")
+                lines.do(f"store i64 {lines.let(f'add i64 {value}, {step}')}, ptr {y}")
+
+            count_loop(lines, begin, end, one)
+
+        nest.each_row(row)
+
+    operands = [(X.ctypes.data, X.transpose(1, 0, 2).strides[:2]), (Y.ctypes.data, Y.strides[:2])]
+    words = [word for word in nest_words(threads, ([2, 3], 70), operands, by_rows=by_rows) if isinstance(word, int)]
+    run_kernel("nest", work, *words, 1000)
+    np.testing.assert_array_equal(Y, X.transpose(1, 0, 2) + 1000)

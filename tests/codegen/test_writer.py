@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, unavailable
 from tazza.codegen.rows import element
 from tazza.codegen.writer import Writer, gather, scatter
@@ -18,7 +19,7 @@ def test_whole_numbers() -> None:
     found = np.zeros(8, np.int64)
 
     def work(lines: Lines) -> None:
-        w = Writer(lines, ("threads", "a", "b", "out"), ("out",))
+        w = Writer(lines, Fields("threads a b", addresses="out"))
         a, b = w.w["a"], w.w["b"]
         values = (
             *(w.add(a, b), w.sub(a, 3), w.mul(a, b), w.div(a, b), w.rem(a, b)),
@@ -39,7 +40,7 @@ def test_every_nth_float(count: int) -> None:
     X, Y = np.arange(1, 1 + 3 * max(count, 1), dtype=np.float32), np.full(2 * L, -1, np.float32)
 
     def work(lines: Lines) -> None:
-        w = Writer(lines, ("threads", "count", "X", "Y"), ("X", "Y"))
+        w = Writer(lines, Fields("threads count", addresses="X Y"))
         v = w.v
         lanes = f"<{v.count} x i64> <{', '.join(f'i64 {lane}' for lane in range(v.count))}>"
         kind = f"<{v.count} x i64>"
@@ -60,7 +61,7 @@ def test_threads_wait_for_each_other(threads: int) -> None:
     first, second = np.zeros(threads, np.int64), np.zeros(threads, np.int64)
 
     def work(lines: Lines) -> None:
-        w = Writer(lines, ("threads", "first", "second"), ("first", "second"))
+        w = Writer(lines, Fields("threads", addresses="first second"))
         first, second = w.w["first"], w.w["second"]
         lines.do(f"store i64 {w.add('%who', 1)}, ptr {element(lines, first, '%who', 'i64')}")
         w.wait()

@@ -301,6 +301,10 @@ class Lanes:
         """Yes where the mask is set, else no."""
         return self.lines.let(f"select {self.mask} {mask}, {self.type} {yes}, {self.type} {no}")
 
+    def both(self, a: str, b: str | None) -> str:
+        """Return the mask of what is set in two; None is set everywhere."""
+        return a if b is None else self.lines.let(f"and {self.mask} {a}, {b}")
+
     def ceiling(self, a: str, most: float) -> str:
         """min(a, most); NaN stays."""
         limit = self.constant(most)

@@ -73,11 +73,11 @@ def filters_to_pack(kind: type[F], W: Spec, U: Spec) -> tuple[TensorSpec, Stride
     return W, W.layout, form
 
 
-def image_steps(spec: TensorSpec, last: bool) -> tuple[int, int, int]:
-    """Return the steps from image to image, row to row and pixel to pixel of a channels-last image, in elements."""
+def image_words(letter: str, spec: TensorSpec, last: bool) -> dict[str, int]:
+    """Return the steps of a channels-last image in elements, as words of a block: x_image, x_row and x_pixel for x."""
     _, *extents = spec.shape
     H, W, C = extents if last else (*extents[1:], extents[0])
-    return H * W * C, W * C, C
+    return {f"{letter}_image": H * W * C, f"{letter}_row": W * C, f"{letter}_pixel": C}
 
 
 def image_layout(spec: TensorSpec, last: bool) -> Layout:
@@ -90,6 +90,12 @@ def filter_steps(W: TensorSpec, layout: Strided, *, last: bool) -> tuple[int, in
     k, *rest = layout.steps(W.shape)
     y, x, c = rest if last else (*rest[1:], rest[0])
     return k, c, y, x
+
+
+def filter_words(W: TensorSpec, layout: Strided, *, last: bool) -> dict[str, int]:
+    """Return these steps as words of a block."""
+    k, c, y, x = filter_steps(W, layout, last=last)
+    return {"w_k": k, "w_c": c, "w_y": y, "w_x": x}
 
 
 def accepts_images(letter: str, spec: Spec) -> bool:

@@ -195,6 +195,16 @@ def chosen(lines: Lines, condition: str, kind: str, yes: Callable[[], Values], n
     return [lines.let(f"phi {kind} [ {a}, %{here} ], [ {b}, %{there} ]") for a, b in zip(first, second, strict=True)]
 
 
+def share_one(lines: Lines, by_rows: str, rows: str, inner: str, unit: int) -> tuple[Values, Values]:
+    """Return which rows and which part of each are this thread's: threads divide the rows, or where not, each row."""
+    chosen = lines.let(f"icmp ne i64 {by_rows}, 0")
+
+    def either(yes: Values, no: Values) -> Values:
+        return [lines.let(f"select i1 {chosen}, i64 {a}, i64 {b}") for a, b in zip(yes, no, strict=True)]
+
+    return either(share(lines, rows), ("0", rows)), either(("0", inner), share(lines, inner, unit))
+
+
 def share(lines: Lines, total: str, unit: int = 1) -> tuple[str, str]:
     """Return begin and end of this thread's part of `total` things; borders lie at multiples of `unit`."""
     blocks = total

@@ -1,19 +1,22 @@
 """The loops around a row: dimensions that were merged, and the block that says where operands lie in them.
 
-Letters: of the dimensions that are left after merging, the innermost is a row; the others count rows. Words of the
-block: threads, rows, elements of a row, whether threads divide the rows among them; then the extents of the dimensions
-that count rows; then for each operand its address and its steps (in bytes) along these.
+Letters: of the dimensions that are left after merging, the innermost is a row; the others count rows. Behind the words
+of the block that have names stand the extents of the dimensions that count rows, then for each operand its address and
+its steps (in bytes) along these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 
+from tazza.codegen.block import Word
 from tazza.codegen.emit import Lines
-from tazza.codegen.loop import count_loop, share
+from tazza.codegen.fields import Fields
+from tazza.codegen.loop import count_loop, share_one
 
-HEAD = 4
-"""Words of the block before all others."""
+HEAD = Fields("threads rows inner by_rows")
+"""Elements of a row are `inner`; `by_rows`: whether threads divide the rows among them."""
 UNIT = 64
 """Borders between threads within a row lie at multiples of this, so that they do not share cache lines."""
 
@@ -54,20 +57,36 @@ def row_pointers(lines: Lines, r: str, extents: Sequence[str], bases: Sequence[S
     return pointers
 
 
-def each_row(lines: Lines, depth: int, operands: int, row: Callable[[list[str], str, str], None]) -> None:
-    """Run `row(pointers, begin, end)` for the rows, or the parts of rows, of this thread."""
-    rows, inner, by_rows = (lines.load_word("%block", i) for i in range(1, HEAD))
-    extents = [lines.load_word("%block", HEAD + i) for i in range(depth)]
-    bases = [
-        [lines.load_word("%block", HEAD + depth + (1 + depth) * k + part) for part in range(1 + depth)]
-        for k in range(operands)
-    ]
-    chosen = lines.let(f"icmp ne i64 {by_rows}, 0")
-    row_part, inner_part = share(lines, rows), share(lines, inner, UNIT)
-    first, last = (
-        lines.let(f"select i1 {chosen}, i64 {a}, i64 {b}") for a, b in zip(row_part, ("0", rows), strict=True)
-    )
-    begin, end = (
-        lines.let(f"select i1 {chosen}, i64 {b}, i64 {a}") for a, b in zip(inner_part, ("0", inner), strict=True)
-    )
-    count_loop(lines, first, last, lambda r: row(row_pointers(lines, r, extents, bases), begin, end))
+def nest_words(
+    threads: int,
+    extents: tuple[Sequence[int], int],
+    operands: Iterable[tuple[Word, Sequence[int]]],
+    *,
+    by_rows: bool | None = None,
+) -> tuple[Word, ...]:
+    """Return the words for extents that count rows and that of a row, and the address and steps of each operand.
+
+    If nothing is said, threads divide rows where there are several for each of them.
+    """
+    counting, inner = extents
+    rows = math.prod(counting)
+    by_rows = rows >= 4 * threads if by_rows is None else by_rows
+    head = HEAD.words(threads=threads, rows=rows, inner=inner, by_rows=int(by_rows))
+    return (*head, *counting, *(word for address, steps in operands for word in (address, *steps)))
+
+
+class Nest:
+    """What the block says of some operands in dimensions of which `depth` count rows; the `tail` is behind that."""
+
+    def __init__(self, lines: Lines, depth: int, operands: int) -> None:
+        """Read it."""
+        self.lines, self.at = lines, HEAD.load(lines)
+        self.tail = self.at.tail()
+        self.extents = self.tail.take(depth)
+        self.bases = [self.tail.take(1 + depth) for _ in range(operands)]
+
+    def each_row(self, row: Callable[[list[str], str, str], None]) -> None:
+        """Run `row(pointers, begin, end)` for the rows, or the parts of rows, of this thread."""
+        lines, at = self.lines, self.at
+        (first, last), (begin, end) = share_one(lines, at.by_rows, at.rows, at.inner, UNIT)
+        count_loop(lines, first, last, lambda r: row(row_pointers(lines, r, self.extents, self.bases), begin, end))

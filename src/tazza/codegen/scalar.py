@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from tazza.codegen.block import Slot, Word
 from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.fields import Tail
 from tazza.codegen.vector import Emission
 from tazza.data_class import dataclass
 from tazza.tensor import DataType
@@ -55,20 +56,18 @@ class Scalars:
         kinds = ", ".join(f"{name} {dtype.label}" for name, _, dtype in self.operands)
         return "; ".join([kinds, *(f"{name} = {one.text()}" for name, one in self.expressions.items())])
 
-    def write(self, v: Lanes, word: int, *, held: Collection[int] = ()) -> dict[str, str]:
+    def write(self, v: Lanes, first: int | Tail, *, held: Collection[int] = ()) -> dict[str, str]:
         """Return, by name, a vector that is full of each, rounded to the elements of `v`.
 
         The address of the first operand is that word of the block; the words of `held` ones are the numbers themselves.
         """
         lines = v.lines
-        one = Lanes(lines, 1, 64)
-
-        def at(k: int) -> str:
-            if k in held:
-                return lines.let(f"getelementptr i64, ptr %block, i64 {word + k}")
-            return lines.load_pointer("%block", word + k)
-
-        given = {name: one.splat(_load(lines, at(k), dtype)) for k, (name, _, dtype) in enumerate(self.operands)}
+        one, tail = Lanes(lines, 1, 64), first if isinstance(first, Tail) else Tail(lines, first)
+        places = [tail.address() if k in held else tail.take(1, "ptr")[0] for k in range(len(self.operands))]
+        given = {
+            name: one.splat(_load(lines, place, dtype))
+            for place, (name, _, dtype) in zip(places, self.operands, strict=True)
+        }
         emission = Emission(one, given)
         found = {name: emission.write(expression) for name, expression in self.expressions.items()}
         return {

@@ -21,9 +21,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from tazza.codegen.block import BlockLaunch, Slot, Word
-from tazza.codegen.block import Scratch as ScratchWord
+from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import compiled, lane_count
 from tazza.codegen.loop import count_loop, lanes_below, share
 from tazza.codegen.rows import element, when
@@ -39,13 +39,8 @@ LEAST_COLUMNS = 24
 """Of A: each number of B that is packed is used once for every column."""
 MOST_BYTES = 32 << 20
 """What G, T and the places of rows may take in all threads."""
-ADDRESSES = ("A", "B", "C", "scratch")
-WORDS = (
-    "threads",
-    *ADDRESSES,
-    *("P", "M", "K", "H", "W", "image", "row", "pixel", "block", "own", "taps"),
-)
-"""Names of the words. H, W: of the grid of the rows of B; image, row, pixel: steps in it, in floats. block: rows of a
+BLOCK = Fields("threads P M K H W image row pixel block own taps", addresses="A B C scratch")
+"""H, W: of the grid of the rows of B; image, row, pixel: steps in it, in floats. block: rows of a
 block. own: floats of scratch memory of one thread."""
 
 
@@ -55,7 +50,7 @@ class Kind:
 
     There are at least `tall` times as many rows as columns of a tap, `blocks` blocks for each thread, and a part `fill`
     of all panels holds columns. `record` numbers say where a row lies: its first float and, of windows, row and column
-    of that pixel of the image. `words` follow the others.
+    of that pixel of the image.
     """
 
     name: str
@@ -63,7 +58,7 @@ class Kind:
     blocks: int
     fill: float
     record: int
-    words: tuple[str, ...] = ()
+    fields: Fields = BLOCK
 
 
 PIXELS = Kind("tall product", tall=2, blocks=4, fill=0, record=1)
@@ -73,7 +68,7 @@ WINDOWS = Kind(
     blocks=1,
     fill=0.8,
     record=3,
-    words=("kW", "image_H", "image_W", "top", "left", "down", "across", "tap_row", "tap_pixel"),
+    fields=Fields("kW image_H image_W top left down across tap_row tap_pixel", after=BLOCK),
 )
 """Libraries have slower code for them. The words are the fields of Windows."""
 
@@ -93,10 +88,13 @@ class Windows:
     steps: tuple[int, int]
 
     @property
-    def words(self) -> dict[str, Word]:
+    def words(self) -> dict[str, int]:
         """Those that the kernel has for windows."""
-        numbers = (self.kernel[1], *self.image, *self.pads, *self.strides, *self.steps)
-        return dict(zip(WINDOWS.words, numbers, strict=True))
+        return {
+            **{"kW": self.kernel[1], "image_H": self.image[0], "image_W": self.image[1]},
+            **{"top": self.pads[0], "left": self.pads[1], "down": self.strides[0], "across": self.strides[1]},
+            **{"tap_row": self.steps[0], "tap_pixel": self.steps[1]},
+        }
 
 
 @dataclass(frozen=True)
@@ -136,41 +134,40 @@ def tall_product(names: tuple[str, str, str], M: int, K: int, grid: Grid, thread
     own = 4 * block * kind.record + 2 * L * block + 2 * L * panels * taps * M + LINE
     if M % COLUMNS[L] or M < LEAST_COLUMNS or 4 * own * threads > MOST_BYTES:
         return None
-    words: dict[str, Word] = {
-        **{"threads": threads, "A": Slot(names[0]), "B": Slot(names[1]), "C": Slot(names[2]), "scratch": ScratchWord()},
+    words = kind.fields.words(
+        **{"threads": threads, "A": Slot(names[0]), "B": Slot(names[1]), "C": Slot(names[2])},
         **{"P": P, "M": M, "K": K, "H": grid.extents[1], "W": grid.extents[2]},
-        **dict(zip(("image", "row", "pixel"), grid.steps, strict=True)),
+        **{"image": grid.steps[0], "row": grid.steps[1], "pixel": grid.steps[2]},
         **{"block": block, "own": own, "taps": taps},
         **({} if windows is None else windows.words),
-    }
+    )
     address = compiled(kind.name, lambda lines: _Writer(lines, kind).write(), rewrite=False)
-    block_words = tuple(words[name] for name in (*WORDS, *kind.words))
-    return BlockLaunch(address, block_words, 4 * own * threads, implementation=kind.name)
+    return BlockLaunch(address, words, 4 * own * threads, implementation=kind.name)
 
 
 class _Writer(Writer):
     """Writes the kernel for rows of one kind."""
 
     def __init__(self, lines: Lines, kind: Kind) -> None:
-        super().__init__(lines, (*WORDS, *kind.words), ADDRESSES)
+        super().__init__(lines, kind.fields)
         w = self.w
-        self.windows, self.record = bool(kind.words), kind.record
+        self.windows, self.record = kind.fields is not BLOCK, kind.record
         self.columns = COLUMNS[self.v.count]
-        self.tap_panels, self.tiles = self.pieces(w["K"], self.panel), self.div(w["M"], self.columns)
-        self.panels = self.mul(self.tap_panels, w["taps"])
-        self.places = element(lines, w["scratch"], self.mul("%who", w["own"]))  # of two blocks of rows of B, as int64
-        self.T = element(lines, self.places, self.mul(w["block"], 4 * self.record))
-        self.G = element(lines, self.T, self.mul(w["block"], self.panel))
+        self.tap_panels, self.tiles = self.pieces(w.K, self.panel), self.div(w.M, self.columns)
+        self.panels = self.mul(self.tap_panels, w.taps)
+        self.places = element(lines, w.scratch, self.mul("%who", w.own))  # of two blocks of rows of B, as int64
+        self.T = element(lines, self.places, self.mul(w.block, 4 * self.record))
+        self.G = element(lines, self.T, self.mul(w.block, self.panel))
 
     def write(self) -> None:
         w, lines = self.w, self.lines
-        start, end = share(lines, w["P"])
+        start, end = share(lines, w.P)
         self.locate(start, self.places_of("0"))
 
         def block(i: str) -> None:
-            begin = self.add(start, self.mul(i, w["block"]))
-            count = self.least(self.sub(end, begin), w["block"])
-            following = self.least(self.add(begin, w["block"]), self.sub(w["P"], 1))
+            begin = self.add(start, self.mul(i, w.block))
+            count = self.least(self.sub(end, begin), w.block)
+            following = self.least(self.add(begin, w.block), self.sub(w.P, 1))
             here, there = self.places_of(i), self.places_of(self.add(i, 1))
             self.locate(following, there)
             starts = lines.let(f"icmp eq i64 {i}, 0")
@@ -190,37 +187,34 @@ class _Writer(Writer):
 
             count_loop(lines, "0", self.panels, panel)
 
-        count_loop(lines, "0", self.pieces(self.sub(end, start), w["block"]), block)
+        count_loop(lines, "0", self.pieces(self.sub(end, start), w.block), block)
         self.wait()
-        first, last = share(lines, self.mul(self.panels, w["M"]))
-        count_loop(lines, first, last, self.join)
+        count_loop(lines, *share(lines, self.mul(self.panels, w.M)), self.join)
 
     # -- rows of B -----------------------------------------------------------------------------------------------------
 
     def places_of(self, block: str) -> str:
         """Return the table of a block: there are two, used in turn."""
-        return element(
-            self.lines, self.places, self.mul(self.mul(self.rem(block, 2), self.w["block"]), 2 * self.record)
-        )
+        return element(self.lines, self.places, self.mul(self.mul(self.rem(block, 2), self.w.block), 2 * self.record))
 
     def locate(self, begin: str, table: str) -> None:
         """Write where rows of B from `begin` on lie; behind the last row that is the last one again."""
         w = self.w
 
         def one(t: str) -> None:
-            number = self.least(self.add(begin, t), self.sub(w["P"], 1))
-            line, x = self.div(number, w["W"]), self.rem(number, w["W"])
-            image, y = self.div(line, w["H"]), self.rem(line, w["H"])
-            at = self.add(self.mul(image, w["image"]), self.add(self.mul(y, w["row"]), self.mul(x, w["pixel"])))
+            number = self.least(self.add(begin, t), self.sub(w.P, 1))
+            line, x = self.div(number, w.W), self.rem(number, w.W)
+            image, y = self.div(line, w.H), self.rem(line, w.H)
+            at = self.add(self.mul(image, w.image), self.add(self.mul(y, w.row), self.mul(x, w.pixel)))
             numbers = [at]
             if self.windows:
-                above, before = self.mul(w["top"], w["tap_row"]), self.mul(w["left"], w["tap_pixel"])
-                first = self.sub(self.mul(y, w["down"]), w["top"]), self.sub(self.mul(x, w["across"]), w["left"])
+                above, before = self.mul(w.top, w.tap_row), self.mul(w.left, w.tap_pixel)
+                first = self.sub(self.mul(y, w.down), w.top), self.sub(self.mul(x, w.across), w.left)
                 numbers = [self.sub(at, self.add(above, before)), *first]
             for i, value in enumerate(numbers):
                 self.lines.do(f"store i64 {value}, ptr {self.place(table, t, i)}")
 
-        count_loop(self.lines, "0", w["block"], one)
+        count_loop(self.lines, "0", w.block, one)
 
     def place(self, table: str, t: str, i: int = 0) -> str:
         """Return the address of number i of what says where a row lies."""
@@ -229,12 +223,12 @@ class _Writer(Writer):
     def row_of(self, table: str, t: str) -> str:
         """Return the address of a row of B."""
         place = self.lines.let(f"load i64, ptr {self.place(table, t)}")
-        return element(self.lines, self.w["B"], place)
+        return element(self.lines, self.w.B, place)
 
     def tap(self, panel: str) -> tuple[str, str]:
         """Return row and column of the tap of a panel in its window."""
         number = self.div(panel, self.tap_panels)
-        return self.div(number, self.w["kW"]), self.rem(number, self.w["kW"])
+        return self.div(number, self.w.kW), self.rem(number, self.w.kW)
 
     def column(self, panel: str) -> str:
         """Return the first column of a panel in its tap."""
@@ -245,12 +239,12 @@ class _Writer(Writer):
         if not self.windows:
             return self.column(panel)
         down, across = self.tap(panel)
-        tap = self.add(self.mul(down, self.w["tap_row"]), self.mul(across, self.w["tap_pixel"]))
+        tap = self.add(self.mul(down, self.w.tap_row), self.mul(across, self.w.tap_pixel))
         return self.add(tap, self.column(panel))
 
     def pack(self, panel: str, table: str, count: str) -> None:
         """Write T for a panel; columns that are not there are 0, and taps outside of the image."""
-        v, within, left = self.v, self.within_row(panel), self.sub(self.w["K"], self.column(panel))
+        v, within, left = self.v, self.within_row(panel), self.sub(self.w.K, self.column(panel))
         tap = self.tap(panel) if self.windows else None
         whole = self.masks(left)
 
@@ -292,34 +286,34 @@ class _Writer(Writer):
     def expect_rows(self, turn: str, begin: str) -> None:
         """Ask for a part of the rows of A of the next block, in one of as many turns as it has register tiles."""
         w = self.w
-        start = element(self.lines, w["A"], self.mul(begin, w["M"]))
+        start = element(self.lines, w.A, self.mul(begin, w.M))
 
         def row(t: str) -> None:
-            here = element(self.lines, start, self.mul(t, w["M"]))
+            here = element(self.lines, start, self.mul(t, w.M))
 
             def line(i: str) -> None:
                 self.lines.prefetch(element(self.lines, here, self.mul(i, LINE)), 0)
 
-            count_loop(self.lines, "0", self.pieces(w["M"], LINE), line)
+            count_loop(self.lines, "0", self.pieces(w.M, LINE), line)
 
         self.each_of_turn(turn, self.mul(self.panels, self.tiles), row)
 
     def each_of_turn(self, turn: str, turns: str, row: Callable[[str], None]) -> None:
         """Run row(t) for a part of the rows of a block."""
-        some = self.pieces(self.w["block"], turns)
+        some = self.pieces(self.w.block, turns)
         first = self.mul(turn, some)
-        count_loop(self.lines, first, self.least(self.w["block"], self.add(first, some)), row)
+        count_loop(self.lines, first, self.least(self.w.block, self.add(first, some)), row)
 
     # -- G and C -------------------------------------------------------------------------------------------------------
 
     def sums(self, panel: str, m: str) -> str:
         """Return where the sums of a panel and columns m, m + 1 ... of A lie."""
-        return element(self.lines, self.G, self.mul(self.add(self.mul(panel, self.w["M"]), m), self.panel))
+        return element(self.lines, self.G, self.mul(self.add(self.mul(panel, self.w.M), m), self.panel))
 
     def tile(self, number: str, panel: str, rows: tuple[str, str], starts: str) -> None:
         """Add the products of a block, from its first row and for so many, or begin with them."""
         m = self.mul(number, self.columns)
-        A = element(self.lines, self.w["A"], self.add(self.mul(rows[0], self.w["M"]), m))
+        A = element(self.lines, self.w.A, self.add(self.mul(rows[0], self.w.M), m))
         G = self.sums(panel, m)
         when(
             self.lines,
@@ -333,7 +327,7 @@ class _Writer(Writer):
 
         # G[m][k] += A[t][m] * T[t][k] for each row t of the block: R columns m, two vectors k.
         def row(t: str, sums: Sequence[str]) -> Sequence[str]:
-            numbers = element(self.lines, A, self.mul(t, self.w["M"]))
+            numbers = element(self.lines, A, self.mul(t, self.w.M))
             places = (element(self.lines, numbers, str(r)) for r in range(self.columns))
             return self.add_outer(sums, places, self.pair(element(self.lines, self.T, self.mul(t, self.panel))))
 
@@ -342,10 +336,10 @@ class _Writer(Writer):
     def join(self, line: str) -> None:
         """Write a panel of a row of C: the sum over all threads."""
         v, w = self.v, self.w
-        panel, m = self.div(line, w["M"]), self.rem(line, w["M"])
+        panel, m = self.div(line, w.M), self.rem(line, w.M)
         own = self.sums(panel, m)
         tap, column = self.div(panel, self.tap_panels), self.column(panel)
-        row = self.mul(self.add(self.mul(m, w["taps"]), tap), w["K"])
-        for half, mask in enumerate(self.masks(self.sub(w["K"], column))):
-            total = self.over_threads(own, w["own"], str(half * v.count))
-            v.store(total, w["C"], self.add(row, self.add(column, half * v.count)), mask)
+        row = self.mul(self.add(self.mul(m, w.taps), tap), w.K)
+        for half, mask in enumerate(self.masks(self.sub(w.K, column))):
+            total = self.over_threads(own, w.own, str(half * v.count))
+            v.store(total, w.C, self.add(row, self.add(column, half * v.count)), mask)

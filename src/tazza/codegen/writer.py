@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.loop import carry_loop, lanes_of
 from tazza.tensor import DataType
 
@@ -14,16 +15,14 @@ LINE = 16
 
 
 class Writer:
-    """Writes a kernel whose block has the words `names`, addresses among them, and behind them more addresses."""
+    """Writes a kernel whose block has these words, and behind them perhaps more: the `tail`."""
 
-    def __init__(self, lines: Lines, names: Sequence[str], addresses: Sequence[str], first: int = 0) -> None:
+    def __init__(self, lines: Lines, fields: Fields, first: int = 0) -> None:
         """Read the words, the first of which is that number of the block."""
         self.lines = lines
         self.v: Lanes = lanes_of(lines)
-        self.w = {
-            name: (lines.load_pointer if name in addresses else lines.load_word)("%block", i)
-            for i, name in enumerate(names, first)
-        }
+        self.w = fields.load(lines, first)
+        self.tail = self.w.tail()
 
     @property
     def panel(self) -> int:

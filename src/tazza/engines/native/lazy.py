@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from tazza.array.evaluator import EVALUATORS, Array, Prepared, Sweep
 from tazza.array.program import ElementProgram, expressions, flops_of, steps_text, types_of
+from tazza.codegen.block import Slot
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import threads_for, unavailable
 from tazza.codegen.loop import each_vector
-from tazza.codegen.nest import HEAD, Axis, each_row, merged
+from tazza.codegen.nest import Axis, Nest, merged, nest_words
 from tazza.codegen.typed import TypedEmission, Vector, unsupported
 from tazza.engines.native import SOURCES
 from tazza.engines.native.direct import (
@@ -121,16 +122,15 @@ def _plan(
     rows = math.prod(extent for extent, _ in counting)
     nbytes = sum(size for size, kind in zip(sizes, kinds, strict=True) if kind != "one")
     threads = threads_for(most_threads, rows * inner, flops_of(program), nbytes)
-    words = [threads, rows, inner, int(rows >= 4 * threads), *(extent for extent, _ in counting)]
-    places: list[int] = []
-    for k in range(len(lays)):
-        places.append(len(words))
-        words += [0, *(steps[k] for _, steps in counting)]
-    words += [step for step, kind in zip(inner_steps, kinds, strict=True) if kind == "step"]
+    operands = [(Slot("", k), [steps[k] for _, steps in counting]) for k in range(len(lays))]
+    words = nest_words(threads, ([extent for extent, _ in counting], inner), operands)
+    places = [place for place, word in enumerate(words) if isinstance(word, Slot)]
+    block = [word if isinstance(word, int) else 0 for word in words]
+    block += [step for step, kind in zip(inner_steps, kinds, strict=True) if kind == "step"]
     told = f"one loop over {' x '.join(str(extent) for extent, _ in axes)} on {threads} threads"
     if form.streaming:
         told += ", results pass by the caches"
-    return Plan(form, np.array(words, np.int64), np.array(places, np.int64), told)
+    return Plan(form, np.array(block, np.int64), np.array(places, np.int64), told)
 
 
 @remembered("refusals of programs", entries=1024)
@@ -172,9 +172,9 @@ def _write(lines: Lines, form: Form) -> None:
     types = (*program.operands, *program.targets)
     vectors = [Vector(lines, count, dtype) for dtype in types]
     first = len(program.operands)
-    base = HEAD + form.depth + (1 + form.depth) * len(types)
+    nest = Nest(lines, form.depth, len(types))
     stepped = [k for k, kind in enumerate(kinds) if kind == "step"]
-    steps = {k: lines.load_word("%block", base + n) for n, k in enumerate(stepped)}
+    steps = dict(zip(stepped, nest.tail.take(len(stepped)), strict=True))
     results = expressions(program)
     names = {f"a{k}": dtype for k, dtype in enumerate(program.operands)}
     computed = types_of(program)
@@ -197,7 +197,7 @@ def _write(lines: Lines, form: Form) -> None:
 
         each_vector(vectors[0], begin, end, body)
 
-    each_row(lines, form.depth, len(types), row)
+    nest.each_row(row)
     if form.streaming and processor().has("sse"):
         lines.declare("void @llvm.x86.sse.sfence()")
         lines.do("call void @llvm.x86.sse.sfence()")

@@ -10,12 +10,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from tazza.codegen.block import BlockLaunch, Word, accepts_dense
+from tazza.codegen.block import BlockLaunch, accepts_dense
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.formula_plan import Axes, Operand, plan_formula
 from tazza.codegen.kernel import lane_count, threads_of
 from tazza.codegen.loop import each_vector, lanes_of
-from tazza.codegen.nest import HEAD, each_row
+from tazza.codegen.nest import Nest, nest_words
 from tazza.codegen.scalar import Scalars
 from tazza.codegen.typed import TypedEmission, Vector
 from tazza.codegen.vector import Emission
@@ -69,12 +69,12 @@ def _launch(
     flops = sum(one.flops for one in results)
     nbytes = sum(operand.spec.nbytes for operand in operands) / max(1, written[0].spec.size)
     threads = threads_of(rows * inner, flops, nbytes)
-    by_rows = rows >= 4 * threads
-    words: list[Word] = [threads, rows, inner, int(by_rows), *(extent for extent, _ in counting)]
-    for k, operand in enumerate(operands):
-        words += [operand.slot, *(steps[k] * operand.spec.dtype.itemsize for _, steps in counting)]
-    address = kernel_address(results, sources, targets, len(counting), scalars)
-    return BlockLaunch(address, (*words, *scalars.words))
+    lies = [
+        (operand.slot, [steps[k] * operand.spec.dtype.itemsize for _, steps in counting])
+        for k, operand in enumerate(operands)
+    ]
+    words = nest_words(threads, ([extent for extent, _ in counting], inner), lies)
+    return BlockLaunch(kernel_address(results, sources, targets, len(counting), scalars), (*words, *scalars.words))
 
 
 def kernel_address(
@@ -102,12 +102,12 @@ def kernel_address(
     integers = None if scalars.expressions else _in_integers(results, sources, targets)
 
     def write(lines: Lines) -> None:
+        nest = Nest(lines, depth, len(sources) + len(targets))
         if integers is not None:
-            _write_integers(lines, integers, sources, targets, depth)
+            _write_integers(nest, integers, sources, targets)
             return
         v = lanes_of(lines, 64 if wide else 32)
-        given = scalars.write(v, HEAD + depth + (1 + depth) * (len(sources) + len(targets)))
-        _write(v, results, sources, targets, (depth, given))
+        _write(v, results, sources, targets, (nest, scalars.write(v, nest.tail)))
 
     return SOURCES.compiled(description, write)
 
@@ -117,10 +117,10 @@ def _write(
     results: Sequence[Expression],
     sources: Sequence[tuple[DataType, bool]],
     targets: Sequence[DataType],
-    told: tuple[int, Mapping[str, str]],
+    told: tuple[Nest, Mapping[str, str]],
 ) -> None:
-    """Write the loops over rows and vectors; `told` are the dimensions that count rows, and vectors by name."""
-    depth, given = told
+    """Write the loops over rows and vectors; `told` is where operands lie, and vectors by name."""
+    nest, given = told
 
     def row(pointers: Sequence[str], begin: str, end: str) -> None:
         fixed = {
@@ -140,7 +140,7 @@ def _write(
 
         each_vector(v, begin, end, body)
 
-    each_row(v.lines, depth, len(sources) + len(targets), row)
+    nest.each_row(row)
 
 
 def _in_integers(
@@ -155,13 +155,13 @@ def _in_integers(
 
 
 def _write_integers(
-    lines: Lines,
+    nest: Nest,
     results: Sequence[Whole],
     sources: Sequence[tuple[DataType, bool]],
     targets: Sequence[DataType],
-    depth: int,
 ) -> None:
     """Write the loops over rows and vectors, as many lanes as the widest type has."""
+    lines = nest.lines
     count = lane_count(8 * max(dtype.itemsize for dtype in (*targets, *(dtype for dtype, _ in sources))))
     vectors = [Vector(lines, count, dtype) for dtype in (*(dtype for dtype, _ in sources), *targets)]
     numbers = {name: number for one in results for name, number in one.numbers.items()}
@@ -183,7 +183,7 @@ def _write_integers(
 
         each_vector(vectors[0], begin, end, body)
 
-    each_row(lines, depth, len(vectors), row)
+    nest.each_row(row)
 
 
 def register_formula(schema: OpSchema) -> None:

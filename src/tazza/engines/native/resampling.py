@@ -16,20 +16,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tazza.codegen.block import BlockLaunch, Constant, Scratch, Slot, Word
+from tazza.codegen.block import BlockLaunch, Constant, Slot
 from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import carry_loop, each_vector, lanes_of
-from tazza.codegen.rows import FIRST, D, each_row, element, row_at, when
+from tazza.codegen.rows import ROWS, each_row, element, index_at, row_at, when
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES
 from tazza.tensor import DataType
 
 FLOAT = DataType.FLOAT
-NAMES = ("made", "rows", "columns", "at_once", "picked", "stride", "fill", "counts", "sources", "row_weights", "picks")
-POINTERS = ("column_weights", "X", "Y", "scratch")
-"""Words behind N = P r rows, D = c, and the status: r, R, C, the most rows and columns of a sum, the elements between
-the scratch rows of threads, the filling (its bits); then addresses."""
+BLOCK = Fields(
+    "r R C at_once picked stride fill",
+    addresses="counts sources row_weights picks column_weights X Y scratch",
+    after=ROWS,
+)
+"""N = P r, D = c; at_once, picked: the most rows and columns of a sum. stride: the elements between the scratch rows of
+threads. fill: its bits."""
 LINE_BYTES = 64
 NONE = -1
 
@@ -110,18 +114,16 @@ def resampling(planes: int, rows: Dimension, columns: Dimension, slots: tuple[Sl
     sources = np.take_along_axis(rows.places, order, 1)
     weights = np.zeros(1) if rows.weights is None else np.take_along_axis(rows.weights, order, 1)
     picked = np.zeros(1) if columns.weights is None else columns.weights.T
-    words: tuple[Word, ...] = (
-        *(threads, planes * rows.count, columns.count, 0),
-        *(rows.count, rows.extent, columns.extent, sources.shape[1], columns.places.shape[1]),
-        stride // FLOAT.itemsize,
-        struct.unpack("<I", struct.pack("<f", fill))[0],
-        _constant((sources != NONE).sum(1), np.int64),
-        _constant(sources, np.int64),
-        _constant(weights, np.float32),
-        _constant(columns.places.T, np.int32),
-        _constant(picked, np.float32),
-        *slots,
-        Scratch(),
+    words = BLOCK.words(
+        **{"threads": threads, "N": planes * rows.count, "D": columns.count, "X": slots[0], "Y": slots[1]},
+        **{"r": rows.count, "R": rows.extent, "C": columns.extent, "stride": stride // FLOAT.itemsize},
+        **{"at_once": sources.shape[1], "picked": columns.places.shape[1]},
+        fill=struct.unpack("<I", struct.pack("<f", fill))[0],
+        counts=_constant((sources != NONE).sum(1), np.int64),
+        sources=_constant(sources, np.int64),
+        row_weights=_constant(weights, np.float32),
+        picks=_constant(columns.places.T, np.int32),
+        column_weights=_constant(picked, np.float32),
     )
     return BlockLaunch(address, words, scratch_bytes=threads * stride)
 
@@ -140,11 +142,7 @@ class _Writer:
 
     def __init__(self, lines: Lines, *, weighted: bool) -> None:
         self.lines, self.v, self.weighted = lines, lanes_of(lines), weighted
-        numbers, pointers = NAMES[:7], (*NAMES[7:], *POINTERS)
-        self.number = {name: lines.load_word("%block", FIRST + n) for n, name in enumerate(numbers)}
-        start = FIRST + len(numbers)
-        self.at = {name: lines.load_pointer("%block", start + n) for n, name in enumerate(pointers)}
-        self.width = lines.load_word("%block", D)
+        self.w = BLOCK.load(lines)
 
     def write(self, *, single: bool) -> None:
         """Write the loop over rows."""
@@ -152,73 +150,65 @@ class _Writer:
 
     def _row(self, n: str) -> tuple[str, str, str]:
         """Return the number of a row in its plane, where the plane that it is made of begins, and where it lies."""
-        lines, made = self.lines, self.number["made"]
-        plane = lines.let(f"udiv i64 {n}, {made}")
-        r = lines.let(f"sub i64 {n}, {lines.let(f'mul i64 {plane}, {made}')}")
-        source = row_at(lines, self.at["X"], lines.let(f"mul i64 {plane}, {self.number['rows']}"), self._length)
-        return r, source, row_at(lines, self.at["Y"], n, self.width)
-
-    @property
-    def _length(self) -> str:
-        return self.number["columns"]
-
-    def _word(self, name: str, i: str) -> str:
-        return self.lines.let(f"load i64, ptr {element(self.lines, self.at[name], i, 'i64')}")
+        lines, w = self.lines, self.w
+        plane = lines.let(f"udiv i64 {n}, {w.r}")
+        r = lines.let(f"sub i64 {n}, {lines.let(f'mul i64 {plane}, {w.r}')}")
+        source = row_at(lines, w.X, lines.let(f"mul i64 {plane}, {w.R}"), w.C)
+        return r, source, row_at(lines, w.Y, n, w.D)
 
     def _shown(self, n: str) -> None:
         """Write a row whose elements show one other at most."""
-        lines, v = self.lines, self.v
+        lines, v, w = self.lines, self.v, self.w
         r, source, target = self._row(n)
-        bits = lines.let(f"trunc i64 {self.number['fill']} to i32")
+        bits = lines.let(f"trunc i64 {w.fill} to i32")
         fill = v.splat(lines.let(f"bitcast i32 {bits} to float"))
 
         def copied() -> None:
-            base = row_at(lines, source, self._word("sources", r), self._length)
-            self._columns(target, lambda i, mask: self._pick(base, self.at["picks"], i, mask, fill))
+            base = row_at(lines, source, index_at(lines, w.sources, r, 64), w.C)
+            self._columns(target, lambda i, mask: self._pick(base, w.picks, i, mask, fill))
 
         def filled() -> None:
             self._columns(target, lambda i, mask: fill)
 
-        when(lines, lines.let(f"icmp sgt i64 {self._word('counts', r)}, 0"), copied, filled)
+        when(lines, lines.let(f"icmp sgt i64 {index_at(lines, w.counts, r, 64)}, 0"), copied, filled)
 
     def _columns(self, target: str, value: Callable[[str, str | None], str]) -> None:
-        each_vector(self.v, "0", self.width, lambda i, mask: self.v.store(value(i, mask), target, i, mask))
+        each_vector(self.v, "0", self.w.D, lambda i, mask: self.v.store(value(i, mask), target, i, mask))
 
     def _summed(self, n: str) -> None:
         """Write a row of sums."""
-        lines, v = self.lines, self.v
+        lines, v, w = self.lines, self.v, self.w
         r, source, target = self._row(n)
-        scratch = row_at(lines, self.at["scratch"], "%who", self.number["stride"])
-        first, count = lines.let(f"mul i64 {r}, {self.number['at_once']}"), self._word("counts", r)
+        scratch = row_at(lines, w.scratch, "%who", w.stride)
+        first, count = lines.let(f"mul i64 {r}, {w.at_once}"), index_at(lines, w.counts, r, 64)
 
         def down(i: str, mask: str | None) -> None:
-
             def add(k: str, total: Sequence[str]) -> Sequence[str]:
                 which = lines.let(f"add i64 {first}, {k}")
-                row = row_at(lines, source, self._word("sources", which), self._length)
-                return [v.add(total[0], self._times("row_weights", which, v.load(row, i, mask)))]
+                row = row_at(lines, source, index_at(lines, w.sources, which, 64), w.C)
+                return [v.add(total[0], self._times(which, v.load(row, i, mask)))]
 
             v.store(carry_loop(v, "0", count, [v.constant(0.0)], add)[0], scratch, i, mask)
 
-        each_vector(v, "0", self._length, down)
+        each_vector(v, "0", w.C, down)
 
         def across(i: str, mask: str | None) -> str:
             def add(k: str, total: Sequence[str]) -> Sequence[str]:
-                picks = row_at(lines, self.at["picks"], k, self.width)
+                picks = row_at(lines, w.picks, k, w.D)
                 found = self._pick(scratch, picks, i, mask, v.constant(0.0))
                 if self.weighted:
-                    weights = row_at(lines, self.at["column_weights"], k, self.width)
+                    weights = row_at(lines, w.column_weights, k, w.D)
                     found = v.mul(found, v.load(weights, i, mask))
                 return [v.add(total[0], found)]
 
-            return carry_loop(v, "0", self.number["picked"], [v.constant(0.0)], add)[0]
+            return carry_loop(v, "0", w.picked, [v.constant(0.0)], add)[0]
 
         self._columns(target, across)
 
-    def _times(self, name: str, i: str, value: str) -> str:
+    def _times(self, i: str, value: str) -> str:
         if not self.weighted:
             return value
-        return self.v.mul(value, self.v.load_one(element(self.lines, self.at[name], i)))
+        return self.v.mul(value, self.v.load_one(element(self.lines, self.w.row_weights, i)))
 
     def _pick(self, base: str, picks: str, i: str, mask: str | None, otherwise: str) -> str:
         """Return the elements of a row that the picks from i on name, `otherwise` where they name none."""

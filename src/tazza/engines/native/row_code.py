@@ -9,10 +9,10 @@ Where rows are cut into chunks, all threads make totals of chunks, wait for each
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.loop import count_loop, lanes_below, share, step_loop, sweep
 from tazza.codegen.row_plan import Operand, RowForm
 from tazza.codegen.rows import report, when
@@ -24,9 +24,12 @@ from tazza.operator import Expression
 from tazza.operator.row_program import JOINS
 from tazza.tensor import DataType
 
-WORDS = ("threads", "items", "chunks", "status", "along", "behind", "outer", "plane", "width", "scratch")
-"""Of the block: extents, the elements of each of the O, and how far along what is cut there is joined in float32."""
-
+ITEMS = Fields(
+    "along behind outer plane width", addresses="scratch", after=Fields("threads items chunks", own="status")
+)
+"""Extents, the elements of each of the O, and how far along what is cut there is joined in float32. Behind that stand
+the addresses of operands, given numbers, and of letters that begin anew how many rows share a number, and how many
+there are."""
 
 BORDER = 64
 """Borders between chunks of a row lie at multiples of so many elements: loads and stores cross no line then."""
@@ -90,10 +93,10 @@ class Rows:
     def __init__(self, lines: Lines, form: Form, first: int = 0) -> None:
         """Load what the block says from that word on."""
         self.lines, self.form, self.rows = lines, form, form.rows
-        self.write_words = Writer(lines, WORDS, ("scratch",), first)
-        self.w = self.write_words.w
-        first += len(WORDS)
-        self.at = {one.name: lines.load_pointer("%block", k) for k, one in enumerate(self.rows.operands, first)}
+        self.write_words = Writer(lines, ITEMS, first)
+        self.w, tail = self.write_words.w, self.write_words.tail
+        pointers = tail.take(len(self.rows.operands), "ptr")
+        self.at = {one.name: pointer for one, pointer in zip(self.rows.operands, pointers, strict=True)}
         self.operands = {one.name: one for one in self.rows.operands}
         self.v = Lanes(lines, form.lanes, 32)
         self.numbers = Vector(lines, form.lanes if form.across else 1, DataType.DOUBLE)
@@ -103,18 +106,9 @@ class Rows:
         elements = self.write_words.mul(self.w["outer"], self.w["along"])
         counted = self.write_words.most(elements, "1")  # what is divided by the number of none is 0
         self.given = {"count": self.numbers.lanes.splat(lines.let(f"uitofp i64 {counted} to double"))}
-        self.turns = {
-            one.name: tuple(lines.load_word("%block", k) for k in (place, place + 1))
-            for place, one in zip(
-                itertools.count(first + len(self.rows.operands) + len(self.rows.given), 2),
-                self.rows.turning,
-                strict=False,
-            )
-        }
-        """Of letters that begin anew: how many rows share a number, and how many there are."""
-        for k, name in enumerate(self.rows.given, first + len(self.rows.operands)):
-            value = lines.let(f"bitcast i64 {lines.load_word('%block', k)} to double")
-            self.given[name] = self.numbers.lanes.splat(value)
+        given = tail.take(len(self.rows.given), "double")
+        self.given |= {name: self.numbers.lanes.splat(one) for name, one in zip(self.rows.given, given, strict=True)}
+        self.turns = {one.name: tuple(tail.take(2)) for one in self.rows.turning}
 
     def write(self) -> None:
         """All passes over a row before the next one; or, where rows are cut, one pass over all chunks, and so on."""
@@ -131,8 +125,7 @@ class Rows:
             count_loop(lines, first, last, self._elements_of_part)
         if self.rows.written("row") or self.rows.wrong:
             w.wait()  # what is overwritten may have been read until now
-            begin, end = share(lines, self.w["items"])
-            count_loop(lines, begin, end, self._numbers_of_item)
+            count_loop(lines, *share(lines, self.w["items"]), self._numbers_of_item)
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 

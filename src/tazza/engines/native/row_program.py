@@ -17,7 +17,7 @@ from tazza.codegen.rows import finish_status
 from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native import SOURCES
-from tazza.engines.native.row_code import Form, Rows, write_nested
+from tazza.engines.native.row_code import ITEMS, Form, Rows, write_nested
 from tazza.operator import KERNELS, Kernel, Launch, OpSchema, OpView, Spec, Unsupported, kernel_key
 from tazza.operator.kernel import Offered
 from tazza.operator.row_program import AS_IT_LIES, ROW_RULES, Cut, RowProgram
@@ -116,9 +116,12 @@ def _made(task: RowTask, operands: tuple[Operand, ...], sizes: Mapping[str, int]
     threads = threads_of(cut.size, flops, max(moved, 4), items * chunks)
     parts_bytes = 8 * len(rows.joins) * items * chunks * (lanes if across else 1) if chunks > 1 else 0
     scratch = Scratch(task.kept_bytes) if parts_bytes else 0
-    plane = cut.size // max(cut.outer, 1)
-    words = (threads, items, chunks, 0, cut.along, cut.behind, cut.outer, plane, width, scratch, *slots)
-    return _Made(program, form, (*words, *rows.tail(program, sizes)), task.kept_bytes + parts_bytes)
+    head = ITEMS.words(
+        **{"threads": threads, "items": items, "chunks": chunks, "along": cut.along, "behind": cut.behind},
+        **{"outer": cut.outer, "plane": cut.size // max(cut.outer, 1), "width": width, "scratch": scratch},
+    )
+    words = (*head, *slots, *rows.tail(program, sizes))
+    return _Made(program, form, words, task.kept_bytes + parts_bytes)
 
 
 def _turned(task: RowTask, operands: tuple[Operand, ...]) -> tuple[RowTask, tuple[Operand, ...]]:

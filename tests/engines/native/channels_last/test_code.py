@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.codegen.block import BlockLaunch, Scratch, Slot, Word, float_word
+from tazza.codegen.block import BlockLaunch, Slot, Word
 from tazza.codegen.kernel import compiled, unavailable
 from tazza.engines.native.channels_last import SOURCES
 from tazza.engines.native.channels_last.code import BACKWARD, FORWARD, VECTORS, Backward, Forward, scratch_floats
@@ -20,6 +20,7 @@ pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailabl
 
 Array = NDArray[Any]
 EPSILON, MOMENTUM = 0.01, 0.7
+RUNNING = ("running_mean", "running_var", "saved_mean", "saved_inv_std")
 
 CUTS = {
     # pixels, channels, pixels of a row, rows of a chunk
@@ -42,16 +43,15 @@ def launched(
     pixels, C, folds, chunk_rows = cut
     rows, width = pixels // folds, folds * C
     chunks = -(-rows // chunk_rows)
-    words: dict[str, Word] = {
+    given: dict[str, Word | float] = {
         **{"threads": threads, "rows": rows, "width": width, "channels": C, "folds": folds},
-        **{"chunk_rows": chunk_rows, "chunks": chunks, "n": float_word(pixels)},
-        **{"epsilon": float_word(EPSILON), "momentum": float_word(MOMENTUM), "scratch": Scratch()},
-        **{name: Slot(name) for name in arrays},
+        **{"chunk_rows": chunk_rows, "chunks": chunks, "n": pixels},
     }
-    names = FORWARD if isinstance(code, Forward) else BACKWARD
+    forward = isinstance(code, Forward)
+    words = FORWARD.words(**given, epsilon=EPSILON, momentum=MOMENTUM) if forward else BACKWARD.words(**given)
     address = compiled(code.description, code.write, sources=SOURCES.digest)
     operands = sorted(name for name in arrays if name.startswith("S"))
-    block = tuple(words[name] for name in (*names, *operands))
+    block = (*words, *map(Slot, operands))
     tensors = {name: Tensor.from_numpy(array) for name, array in arrays.items()}
     call_alone(BlockLaunch(address, block, 4 * scratch_floats(width, chunks)), tensors)
     return {name: tensor.array for name, tensor in tensors.items()}
@@ -66,7 +66,7 @@ def forward_arrays(pixels: int, C: int) -> dict[str, Array]:
     """Return all of a forward kernel; the mean is far from 0."""
     given = {"X": numbers(pixels, C, shift=5.0), "scale": numbers(C), "bias": numbers(C, shift=1.0)}
     given |= {"mean": numbers(C, shift=2.0), "var": np.abs(numbers(C, shift=3.0))}
-    empty = {name: np.full(C, np.nan, np.float32) for name in FORWARD[-5:-1]}
+    empty = {name: np.full(C, np.nan, np.float32) for name in RUNNING}
     return given | empty | {"Y": np.full((pixels, C), np.nan, np.float32)}
 
 

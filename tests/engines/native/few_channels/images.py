@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tazza.codegen.block import Word
 from tazza.codegen.kernel import lane_count
 from tazza.engines.native.few_channels.packing import Packing
 
@@ -65,7 +64,7 @@ class Windows:
         found = [[row[:, :, j * across : j * across + kW] for j in range(oW)] for row in rows]
         return np.array(found).transpose(2, 0, 1, 3, 4, 5)
 
-    def words(self, tile: int, threads: int, scratch_floats: int) -> dict[str, Word]:
+    def words(self, tile: int, threads: int, scratch_floats: int) -> dict[str, int]:
         """Return the words of packing; X and scratch are not among them."""
         (H, W), pixel = self.image, 1 if self.planes else self.C
         return {

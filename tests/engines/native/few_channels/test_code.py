@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.codegen.block import BlockLaunch, Scratch, Slot, Word
+from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.kernel import compiled, lane_count, unavailable
 from tazza.engines.native.few_channels import SOURCES
-from tazza.engines.native.few_channels.code import WORDS, Code
+from tazza.engines.native.few_channels.code import BLOCK, Code
 from tazza.engines.native.few_channels.packing import Packing
 from tazza.operator import Expression
 from tazza.tensor import Tensor
@@ -42,11 +42,10 @@ def run(code: Code, case: Windows, K: int, operands: list[Array], threads: int =
     for image, s in zip(images[1:], operands, strict=True):
         image[..., :K] = s
     own = case.packed_rows * case.pitch(code.rows) + PANEL
-    words: dict[str, Word] = case.words(code.rows, threads, own)
-    words |= {"X": Slot("X"), "U": Slot("U"), "b": Slot("b"), "Y": Slot("Y"), "scratch": Scratch()}
+    words = case.words(code.rows, threads, own)
     words |= {"oW": oW, "K": K, "y_image": oH * oW * wide, "y_row": oW * wide, "y_pixel": wide}
     address = compiled(code.description, code.write, sources=SOURCES.digest, rewrite=False)
-    block = (*(words[name] for name in WORDS), *(Slot(f"S{i}") for i in range(len(operands))))
+    block = (*BLOCK.words(**words), *(Slot(f"S{i}") for i in range(len(operands))))
     arrays = {"X": case.laid(X), "U": U, "b": b, "Y": images[0]} | {f"S{i}": one for i, one in enumerate(images[1:])}
     tensors = {name: Tensor.from_numpy(array) for name, array in arrays.items()}
     call_alone(BlockLaunch(address, block, 4 * own * threads), tensors)

@@ -9,18 +9,18 @@ import pytest
 from numpy.typing import NDArray
 
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, unavailable
 from tazza.codegen.loop import count_loop
 from tazza.codegen.rows import element
-from tazza.engines.native.few_channels.packing import PACKING_WORDS, Packing, PackingWriter
+from tazza.engines.native.few_channels.packing import PACKING, Packing, PackingWriter
 from tests.engines.native.few_channels.images import CASES, Windows
 from tests.launching import run_kernel
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 
 Array = NDArray[Any]
-WORDS = ("threads", "X", "scratch", "out", "marks", *PACKING_WORDS)
-ADDRESSES = ("X", "scratch", "out", "marks")
+BLOCK = Fields(addresses="out marks", after=PACKING)
 
 
 def packed(case: Windows, threads: int) -> tuple[Array, Array]:
@@ -33,7 +33,7 @@ def packed(case: Windows, threads: int) -> tuple[Array, Array]:
     marks = np.full((case.N * bands, 3), -1, np.int64)
 
     def work(lines: Lines) -> None:
-        w = PackingWriter(lines, (WORDS, ADDRESSES), case.packing)
+        w = PackingWriter(lines, BLOCK, case.packing)
 
         def band(image: str, row: str, count: str) -> None:
             number = w.add(w.mul(image, bands), w.div(row, w.w["band"]))
@@ -53,7 +53,7 @@ def packed(case: Windows, threads: int) -> tuple[Array, Array]:
 
     addresses = {"X": X, "scratch": scratch, "out": out, "marks": marks}
     words = case.words(1, threads, floats) | {name: array.ctypes.data for name, array in addresses.items()}
-    numbers = [words[name] for name in WORDS[1:]]
+    _, *numbers = BLOCK.words(**words)
     run_kernel(f"packing {case.packing.description}", work, threads, *[one for one in numbers if isinstance(one, int)])
     behind = scratch.reshape(threads, floats)[:, case.packed_rows * pitch :]
     assert np.isnan(behind).all(), "it wrote behind the last row of P"

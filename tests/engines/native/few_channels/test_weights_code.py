@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.codegen.block import BlockLaunch, Scratch, Slot, Word
+from tazza.codegen.block import BlockLaunch
 from tazza.codegen.kernel import compiled, lane_count, unavailable
 from tazza.engines.native.few_channels import SOURCES
 from tazza.engines.native.few_channels.packing import Packing
-from tazza.engines.native.few_channels.weights_code import WORDS, WeightsCode
+from tazza.engines.native.few_channels.weights_code import BLOCK, WeightsCode
 from tazza.tensor import Tensor
 from tests.engines.native.few_channels.images import CASES, Windows
 from tests.launching import call_alone
@@ -35,14 +35,13 @@ def run(code: WeightsCode, case: Windows, K: int, threads: int = 2, last: bool =
     dW, db = np.full(shape, np.nan, np.float32), np.full(K, np.nan, np.float32)
     k, *steps = (step // 4 for step in dW.strides)
     y, x, c = steps if last else (*steps[1:], steps[0])
-    words: dict[str, Word] = case.words(1, threads, own) | {"pitch": pitch}
-    words |= {letter: Slot(letter) for letter in ("X", "dY", "dW", "db")}
-    words |= {"scratch": Scratch(), "oW": oW, "K": K, "packed_floats": packed}
+    words = case.words(1, threads, own) | {"pitch": pitch}
+    words |= {"oW": oW, "K": K, "packed_floats": packed}
     words |= {"y_image": oH * oW * K, "y_row": oW * K, "y_pixel": K, "w_k": k, "w_c": c, "w_y": y, "w_x": x}
     address = compiled(code.description, code.write, sources=SOURCES.digest, rewrite=False)
     arrays = {"X": case.laid(X), "dY": dY, "dW": dW, "db": db}
     tensors = {name: Tensor.from_numpy(array) for name, array in arrays.items()}
-    call_alone(BlockLaunch(address, tuple(words[name] for name in WORDS), 4 * own * threads), tensors)
+    call_alone(BlockLaunch(address, BLOCK.words(**words), 4 * own * threads), tensors)
     found = tensors["dW"].array
     expected = np.einsum("nijyxc,nijk->kyxc", case.patches(X).astype(float), dY)
     right = found if last else found.transpose(0, 2, 3, 1)

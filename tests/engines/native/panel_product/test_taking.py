@@ -8,20 +8,21 @@ import numpy as np
 import pytest
 
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import compiled, unavailable
 from tazza.codegen.rows import element
 from tazza.codegen.writer import Writer
 from tazza.engines.native.panel_product.taking import Taking, give_back, taken_bytes
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason="nothing can be compiled here")
-WORDS = ("threads", "taken", "count", "all_own", "shared", "back", "waits", "times", "numbers", "done")
+BLOCK = Fields("threads count all_own shared back waits", addresses="taken times numbers done")
 LOOKS, GIVEN_UP = 1 << 26, 1000
 """How often one looks whether all is done, and what is added to what is done by who gives up."""
 
 
 def write(lines: Lines) -> None:
     """Count how often each thing is done; where one waits, the first thing of the first thread does so for the rest."""
-    writer = Writer(lines, WORDS, ("taken", "times", "numbers", "done"))
+    writer = Writer(lines, BLOCK)
     w = writer.w
     ways = [lines.let(f"icmp ne i64 {w[name]}, 0") for name in ("all_own", "shared", "back", "waits")]
 
@@ -48,14 +49,19 @@ def write(lines: Lines) -> None:
     Taking(writer, w["taken"]).each(w["count"], (ways[0], ways[1]), ways[2], one)
 
 
+def _finish(lines: Lines) -> None:
+    at = BLOCK.read(lines)
+    give_back(lines, at.threads, at.taken)
+
+
 def run(threads: int, count: int, *, all_own: bool = False, shared: bool = True, back: bool = False) -> list[int]:
     """Return how often each thing was done, in two runs; what is to wait waits where things are shared."""
-    address = compiled("taking of things", write, lambda lines: give_back(lines, 0, 1))
+    address = compiled("taking of things", write, _finish)
     taken = np.frombuffer(taken_bytes(threads), np.int64).copy()
     times, numbers, done = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64), np.zeros(1, np.int64)
     waits = shared and threads > 1
-    at = [one.ctypes.data for one in (times, numbers, done)]
-    block = np.array([threads, taken.ctypes.data, count, all_own, shared, back, waits, *at], np.int64)
+    at = [one.ctypes.data for one in (taken, times, numbers, done)]
+    block = np.array([threads, count, all_own, shared, back, waits, *at], np.int64)
     kernel = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 4)(address)
     for _ in range(2):
         done[:] = 0

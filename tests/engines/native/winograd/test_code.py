@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.codegen.block import BlockLaunch, Scratch, Slot, Word
+from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.kernel import compiled, lane_count, unavailable
 from tazza.engines.native.winograd import SOURCES
 from tazza.engines.native.winograd.algorithm import FORMS, algorithm
-from tazza.engines.native.winograd.code import WORDS, Code
+from tazza.engines.native.winograd.code import BLOCK, Code
 from tazza.engines.native.winograd.tiling import ROWS, Problem, Tiling
 from tazza.engines.native.winograd.writer import GAP
 from tazza.operator import Expression
@@ -58,9 +58,8 @@ def run(code: Code, tiling: Tiling, X: Array, U: Array, u_matrix: int, b: Array,
     memory = [np.full((problem.N, oH, oW, wide), np.nan, np.float32) for _ in range(1 + len(S))]
     for one, s in zip(memory[1:], S, strict=True):
         one[..., : problem.K] = s
-    words: dict[str, Word] = {
+    words = {
         "threads": tiling.threads,
-        **{"X": Slot("X"), "U": Slot("U"), "b": Slot("b"), "Y": Slot("Y"), "scratch": Scratch()},
         **{"H": problem.image[0], "W": problem.image[1], "C": problem.C, "oH": oH, "oW": oW, "K": problem.K},
         **{"top": problem.pads[0], "left": problem.pads[1]},
         **{"tiles_down": down, "tiles_across": across, "tiles": tiling.tiles},
@@ -70,7 +69,7 @@ def run(code: Code, tiling: Tiling, X: Array, U: Array, u_matrix: int, b: Array,
         **{"u_matrix": u_matrix, "scratch_floats": tiling.scratch_floats},
     }
     address = compiled(code.description, code.write, sources=SOURCES.digest, rewrite=False)
-    block = (*(words[name] for name in WORDS), *(Slot(f"S{i}") for i in range(len(S))))
+    block = (*BLOCK.words(**words), *(Slot(f"S{i}") for i in range(len(S))))
     launch = BlockLaunch(address, block, 4 * tiling.scratch_floats * tiling.threads)
     arrays = {"X": X, "U": U, "b": b, "Y": memory[0], **{f"S{i}": one for i, one in enumerate(memory[1:])}}
     tensors = {name: Tensor.from_numpy(array) for name, array in arrays.items()}

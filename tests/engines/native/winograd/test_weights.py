@@ -13,7 +13,7 @@ from tazza.engines.native.winograd import weights
 from tazza.engines.native.winograd.algorithm import FORMS
 from tazza.engines.native.winograd.tiling import Problem
 from tazza.engines.native.winograd.weights import WeightsTiling, weights_launch
-from tazza.engines.native.winograd.weights_code import unit_floats
+from tazza.engines.native.winograd.weights_code import BLOCK, unit_floats
 from tazza.operator.engine import why_unavailable
 from tazza.operator.run import run_op
 from tazza.tensor import Tensor
@@ -49,7 +49,11 @@ def test_blocks_and_threads(m: int, r: int, threads: int, block_bytes: int, monk
     tensors = {"X": _tensor(X), "dY": _tensor(dY), "dW": Tensor((K, C, r, r)), "db": Tensor((K,))}
     tensors["dW"].reserve()
     tensors["db"].reserve()
-    steps = ((H * W * C, W * C, C), (out[0] * out[1] * K, out[1] * K, K), (C * r * r, r * r, r, 1))
+    steps = {
+        **{"x_image": H * W * C, "x_row": W * C, "x_pixel": C},
+        **{"y_image": out[0] * out[1] * K, "y_row": out[1] * K, "y_pixel": K},
+        **{"w_k": C * r * r, "w_c": r * r, "w_y": r, "w_x": 1},
+    }
     made = weights_launch(tiling, steps, bias=True)
     call_alone(made, tensors)
     args: dict[str, Any] = {"kernel": r, "pad": 1, "no_gradient_to_input": 1}
@@ -65,7 +69,8 @@ def test_few_tiles_are_shared_by_all_threads() -> None:
     tiling = WeightsTiling(Problem(1, 512, 512, 3, (7, 7), (7, 7), (1, 1)), 4, 16)
     assert tiling.tiles < 16
     assert not tiling.alone
-    made = weights_launch(tiling, ((1, 1, 1), (1, 1, 1), (1, 1, 1, 1)), bias=False)
+    steps: dict[str, int] = {name: 1 for name in BLOCK if name[:2] in ("x_", "y_", "w_")}
+    made = weights_launch(tiling, steps, bias=False)
     assert made.words[0] == 16
 
 

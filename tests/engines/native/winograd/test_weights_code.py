@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.codegen.block import BlockLaunch, Scratch, Slot, Word
+from tazza.codegen.block import BlockLaunch
 from tazza.codegen.kernel import compiled, lane_count, unavailable
 from tazza.engines.native.winograd import SOURCES
 from tazza.engines.native.winograd.algorithm import FORMS, algorithm
-from tazza.engines.native.winograd.weights_code import ROWS, WORDS, WeightsCode, unit_floats
+from tazza.engines.native.winograd.weights_code import BLOCK, ROWS, WeightsCode, unit_floats
 from tazza.engines.native.winograd.writer import GAP
 from tazza.tensor import Tensor
 from tests.launching import call_alone
@@ -57,10 +57,8 @@ def run(m: int, r: int, bias: bool, alone: bool, cut: tuple[int, int, int]) -> t
     matrices = block * channels[0] + GAP, block * channels[1] + GAP, group * unit_floats(L) + GAP
     own = (m + r - 1) ** 2 * (matrices[0] + matrices[1] + groups * matrices[2])
     dW, db = np.full((K, C, r, r), np.nan, np.float32), np.full(K, np.nan, np.float32)
-    words: dict[str, Word] = {
+    words = {
         "threads": threads,
-        **{letter: Slot(letter) for letter in ("X", "dY", "dW", "db")},
-        "scratch": Scratch(),
         **{"H": H, "W": W, "C": C, "oH": oH, "oW": oW, "K": K, "N": N, "top": PADS[0], "left": PADS[1]},
         **{"tiles_down": down, "tiles_across": across, "tiles": tiles, "block": block},
         **dict(zip(("x_image", "x_row", "x_pixel"), (step // 4 for step in X.strides), strict=False)),
@@ -71,7 +69,7 @@ def run(m: int, r: int, bias: bool, alone: bool, cut: tuple[int, int, int]) -> t
     }
     code = WeightsCode(algorithm(r, m), bias, alone)
     address = compiled(code.description, code.write, sources=SOURCES.digest, rewrite=False)
-    launch = BlockLaunch(address, tuple(words[name] for name in WORDS), 4 * own * (threads if alone else 1))
+    launch = BlockLaunch(address, BLOCK.words(**words), 4 * own * (threads if alone else 1))
     arrays = {"X": X, "dY": dY, "dW": dW, "db": db}
     tensors = {name: Tensor.from_numpy(array) for name, array in arrays.items()}
     call_alone(launch, tensors)

@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, unavailable
 from tazza.codegen.rows import element
 from tazza.codegen.writer import LINE
@@ -22,10 +23,7 @@ pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailabl
 Array = NDArray[Any]
 N, H, W, C = 3, 9, 7, 21
 DOWN, ACROSS = 3, 2  # tiles of 4 x 4 outputs
-WORDS = (
-    *("threads", "X", "Y", "H", "W", "C", "tiles_down", "tiles_across"),
-    *("x_image", "x_row", "x_pixel", "begin", "count"),
-)
+BLOCK = Fields("threads H W C tiles_down tiles_across x_image x_row x_pixel begin count", addresses="X Y")
 
 
 def image() -> Array:
@@ -36,10 +34,10 @@ def run(name: str, write: Callable[[ImageWriter], None], X: Array, Y: Array, beg
     """Run a kernel on an image whose rows and pixels lie as they do in X."""
 
     def work(lines: Lines) -> None:
-        write(ImageWriter(lines, WORDS, ("X", "Y")))
+        write(ImageWriter(lines, BLOCK))
 
     steps = (step // 4 for step in X.strides[:3])
-    words = (X.ctypes.data, Y.ctypes.data, H, W, C, DOWN, ACROSS, *steps, begin, count)
+    words = (H, W, C, DOWN, ACROSS, *steps, begin, count, X.ctypes.data, Y.ctypes.data)
     run_kernel(f"winograd writer: {name}", work, 1, *words)
 
 
@@ -132,12 +130,12 @@ def test_each_line_is_asked_for_once(turns: int) -> None:
             lines.do(f"store i64 {self.add(lines.let(f'load i64, ptr {at}'), 1)}, ptr {at}")
 
     def work(lines: Lines) -> None:
-        w = Counting(lines, WORDS, ("X", "Y"))
+        w = Counting(lines, BLOCK)
         expected = Expected(w.w["begin"], w.w["count"], m, (Source(w.w["X"], "x", up="-1"),), str(turns))
         for turn in range(turns):
             w.expect(expected, str(turn))
 
-    words = (X.ctypes.data, asked.ctypes.data, H, W, C, DOWN, ACROSS, H * W * C, W * C, C, begin, count)
+    words = (H, W, C, DOWN, ACROSS, H * W * C, W * C, C, begin, count, X.ctypes.data, asked.ctypes.data)
     run_kernel(f"winograd writer: expected {turns}", work, 1, *words)
     right = np.zeros_like(asked)
     for tile in range(begin, begin + count):

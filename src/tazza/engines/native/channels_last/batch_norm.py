@@ -6,10 +6,10 @@ Letters as in `code`. SpatialBN and SpatialBNGradient are taken where the channe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 
-from tazza.codegen.block import BlockLaunch, Scratch, Slot, Word, accepts_rows, float_word
+from tazza.codegen.block import BlockLaunch, Slot, accepts_rows
 from tazza.codegen.image import accepts_images, image_layout, lies_as
 from tazza.codegen.kernel import lane_count, threads_of
 from tazza.data_class import dataclass
@@ -77,11 +77,13 @@ class Rows:
         """Bytes of scratch memory."""
         return 4 * scratch_floats(self.width, self.chunks)
 
-    def words(self, flops: int, nbytes: int) -> tuple[int, ...]:
+    def words(self, flops: int, nbytes: int) -> dict[str, int]:
         """Return the counts in the block, for so many operations on, and bytes of, one element of X."""
         threads = threads_of(self.pixels * self.channels, flops, nbytes, self.chunks)
-        counts = (self.count, self.width, self.channels, self.folds, self.chunk_rows, self.chunks)
-        return threads, *counts, float_word(self.pixels)
+        return {
+            **{"threads": threads, "rows": self.count, "width": self.width, "channels": self.channels},
+            **{"folds": self.folds, "chunk_rows": self.chunk_rows, "chunks": self.chunks, "n": self.pixels},
+        }
 
 
 def _accepts(letter: str, spec: Spec) -> bool:
@@ -125,15 +127,10 @@ def prepare_forward(op: OpView, specs: Mapping[str, TensorSpec]) -> Offered:
 def _forward(op: OpView, rows: Rows, layout: Layout) -> LaidOut:
     epilogue, operands = (epilogue_of(op), op.operands) if op.type not in PASSES else (None, 0)
     code = Forward(epilogue, operands)
-    words = *rows.words(8, 12 + 4 * operands), float_word(op.epsilon), float_word(op.momentum)
-    blobs = (*_blobs(FORWARD[len(words) :]), *(Slot("S", k) for k in range(operands)))
-    address = SOURCES.compiled(code.description, code.write)
-    launch = BlockLaunch(address, (*words, *blobs), rows.scratch_bytes)
+    words = FORWARD.words(**rows.words(8, 12 + 4 * operands), epsilon=op.epsilon, momentum=op.momentum)
+    words += tuple(Slot("S", k) for k in range(operands))
+    launch = BlockLaunch(SOURCES.compiled(code.description, code.write), words, rows.scratch_bytes)
     return LaidOut(launch, dict.fromkeys(("X", "Y", "S") if operands else ("X", "Y"), layout))
-
-
-def _blobs(names: Sequence[str], absent: Sequence[str] = ()) -> list[Word]:
-    return [0 if name in absent else Scratch() if name == "scratch" else Slot(name) for name in names]
 
 
 @native(SPATIAL_BN_GRADIENT, FUSED_SPATIAL_BN_GRADIENT, engine=ENGINE, accepts=_accepts, float32=True)
@@ -145,10 +142,8 @@ def prepare_backward(op: OpView, specs: Mapping[str, TensorSpec]) -> Offered:
 def _backward(op: OpView, rows: Rows, layout: Layout) -> LaidOut:
     prologue = None if op.type in PASSES else prologue_of(op)
     code = Backward(prologue)
-    words = rows.words(12, 20)
-    address = SOURCES.compiled(code.description, code.write)
-    blobs = _blobs(BACKWARD[len(words) :], absent=("bias",) if prologue is None else ())
-    launch = BlockLaunch(address, (*words, *blobs), rows.scratch_bytes)
+    words = BACKWARD.words(**rows.words(12, 20), **({"bias": 0} if prologue is None else {}))
+    launch = BlockLaunch(SOURCES.compiled(code.description, code.write), words, rows.scratch_bytes)
     return LaidOut(launch, dict.fromkeys(("X", "dY", "dX"), layout))
 
 

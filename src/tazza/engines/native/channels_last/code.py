@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.loop import carry_loop, count_loop, each_vector, lanes_below, lanes_of, share
 from tazza.codegen.rows import element
 from tazza.codegen.vector import Emission
@@ -34,18 +35,15 @@ from tazza.codegen.writer import FLOAT, Writer
 from tazza.data_class import dataclass
 from tazza.operator import Expression
 
-COUNTS = ("threads", "rows", "width", "channels", "folds", "chunk_rows", "chunks", "n")
-"""chunk_rows: rows of a chunk; n: pixels, as float64."""
-NUMBERS = ("epsilon", "momentum")
-"""Words that are float64."""
-FORWARD = (
-    *COUNTS,
-    *NUMBERS,
-    *("X", "scale", "bias", "mean", "var"),
-    *("Y", "running_mean", "running_var", "saved_mean", "saved_inv_std", "scratch"),
+COUNTS = Fields(
+    "threads rows width channels folds chunk_rows chunks", doubles="n", addresses="X scale bias mean scratch"
 )
-"""Names of the words of the block: all others are addresses. Behind them come those of S."""
-BACKWARD = (*COUNTS, "X", "scale", "bias", "dY", "mean", "inv_std", "dX", "dscale", "dbias", "scratch")
+"""chunk_rows: rows of a chunk; n: pixels."""
+FORWARD = Fields(
+    doubles="epsilon momentum", addresses="var Y running_mean running_var saved_mean saved_inv_std", after=COUNTS
+)
+"""Behind them stand the addresses of S."""
+BACKWARD = Fields(addresses="dY inv_std dX dscale dbias", after=COUNTS)
 
 VECTORS = ("mean", "slope", "bias", "constant", "factor")
 """What belongs to the channels and is read for each row; it lies in scratch memory behind the sums."""
@@ -61,31 +59,27 @@ def scratch_floats(width: int, chunks: int) -> int:
 class _Passes(Writer):
     """What both directions share: two sums per channel over all rows, then a pass that writes."""
 
-    def __init__(self, lines: Lines, names: Sequence[str]) -> None:
-        super().__init__(lines, names, [name for name in names if name not in (*COUNTS, *NUMBERS)])
+    def __init__(self, lines: Lines, fields: Fields) -> None:
+        super().__init__(lines, fields)
         self.wide = lanes_of(lines, 64)
-        after = self.mul(self.mul(self.w["chunks"], self.w["width"]), 2)
-        self.partial = self.w["scratch"]
+        after = self.mul(self.mul(self.w.chunks, self.w.width), 2)
+        self.partial = self.w.scratch
         self.vectors = {
-            name: element(lines, self.partial, self.add(after, self.mul(self.w["width"], k)))
+            name: element(lines, self.partial, self.add(after, self.mul(self.w.width, k)))
             for k, name in enumerate(VECTORS)
         }
-
-    def number(self, name: str) -> str:
-        """Return a word that is a float64, as a vector."""
-        return self.wide.splat(self.lines.let(f"bitcast i64 {self.w[name]} to double"))
 
     # -- loops ---------------------------------------------------------------------------------------------------------
 
     def each_chunk(self, body: Callable[[str, str, str], None], *, backwards: bool = False) -> None:
         """Run `body(chunk, first row, row behind the last)` for the chunks of this thread."""
-        first, last = share(self.lines, self.w["chunks"])
+        first, last = share(self.lines, self.w.chunks)
 
         def chunk(i: str) -> None:
             if backwards:
                 i = self.sub(self.add(first, self.sub(last, 1)), i)
-            begin = self.mul(i, self.w["chunk_rows"])
-            body(i, begin, self.least(self.w["rows"], self.add(begin, self.w["chunk_rows"])))
+            begin = self.mul(i, self.w.chunk_rows)
+            body(i, begin, self.least(self.w.rows, self.add(begin, self.w.chunk_rows)))
 
         count_loop(self.lines, first, last, chunk)
 
@@ -95,29 +89,28 @@ class _Passes(Writer):
 
         def group(k: str) -> None:
             row = self.add(begin, self.mul(k, unrolled))
-            start = self.mul(row, self.w["width"])
-            body([start, *(self.add(start, self.mul(self.w["width"], r)) for r in range(1, unrolled))])
+            start = self.mul(row, self.w.width)
+            body([start, *(self.add(start, self.mul(self.w.width, r)) for r in range(1, unrolled))])
 
         count_loop(self.lines, "0", whole, group)
         rest = self.add(begin, self.mul(whole, unrolled))
-        count_loop(self.lines, rest, end, lambda row: body([self.mul(row, self.w["width"])]))
+        count_loop(self.lines, rest, end, lambda row: body([self.mul(row, self.w.width)]))
 
     def each_channel(self, body: Callable[[str, str], None]) -> None:
         """Run `body(c, mask)` for the channels of this thread, in vectors of float64."""
         count = self.wide.count
-        first, last = share(self.lines, self.pieces(self.w["channels"], count))
 
         def vector(k: str) -> None:
             c = self.mul(k, count)
-            body(c, lanes_below(self.wide, self.sub(self.w["channels"], c)))
+            body(c, lanes_below(self.wide, self.sub(self.w.channels, c)))
 
-        count_loop(self.lines, first, last, vector)
+        count_loop(self.lines, *share(self.lines, self.pieces(self.w.channels, count)), vector)
 
     # -- sums ----------------------------------------------------------------------------------------------------------
 
     def sum_up(self, terms: Callable[[str, Sequence[str], str, str | None], tuple[str, str]]) -> None:
         """Add `terms(start of the chunk, offsets of rows, i, mask)`, two vectors, to the sums of the chunk."""
-        v, width = self.v, self.w["width"]
+        v, width = self.v, self.w.width
 
         def chunk(number: str, begin: str, end: str) -> None:
             firsts = element(self.lines, self.partial, self.mul(self.mul(number, width), 2))
@@ -151,19 +144,19 @@ class _Passes(Writer):
 
         `place` is where channels c, c + 1 ... of a fold stand in a row; everything is float64.
         """
-        v, width = self.wide, self.w["width"]
+        v, width = self.wide, self.w.width
 
         def fold(j: str, carried: Sequence[str]) -> Sequence[str]:
-            place = self.add(self.mul(j, self.w["channels"]), c)
+            place = self.add(self.mul(j, self.w.channels), c)
 
             def chunk(number: str, values: Sequence[str]) -> Sequence[str]:
                 at = self.add(self.mul(self.mul(number, width), 2), place)
                 pair = [v.load(self.partial, i, mask, dtype=FLOAT) for i in (at, self.add(at, width))]
                 return body(number, place, pair, values)
 
-            return carry_loop(v, "0", self.w["chunks"], carried, chunk)
+            return carry_loop(v, "0", self.w.chunks, carried, chunk)
 
-        return carry_loop(v, "0", self.w["folds"], starts, fold)
+        return carry_loop(v, "0", self.w.folds, starts, fold)
 
     # -- vectors of the channels ---------------------------------------------------------------------------------------
 
@@ -181,11 +174,11 @@ class _Passes(Writer):
         """Store what belongs to channels c, c + 1 ... once for each fold."""
 
         def fold(j: str) -> None:
-            at = self.add(self.mul(j, self.w["channels"]), c)
+            at = self.add(self.mul(j, self.w.channels), c)
             for name, value in vectors.items():
                 self.wide.store(value, self.vectors[name], at, mask, dtype=FLOAT)
 
-        count_loop(self.lines, "0", self.w["folds"], fold)
+        count_loop(self.lines, "0", self.w.folds, fold)
 
     def recall(self, c: str, mask: str, mean: str, inv_std: str, *, bias: bool) -> None:
         """Keep mean, slope and maybe bias, for a mean and an inverse deviation as they are stored.
@@ -193,9 +186,9 @@ class _Passes(Writer):
         So y has the same bits in both directions; where a channel does not vary, it is the bias.
         """
         v = self.wide
-        self.keep(c, mask, mean=mean, slope=v.mul(v.load(self.w["scale"], c, mask, dtype=FLOAT), inv_std))
+        self.keep(c, mask, mean=mean, slope=v.mul(v.load(self.w.scale, c, mask, dtype=FLOAT), inv_std))
         if bias:
-            self.keep(c, mask, bias=v.load(self.w["bias"], c, mask, dtype=FLOAT))
+            self.keep(c, mask, bias=v.load(self.w.bias, c, mask, dtype=FLOAT))
 
 
 def added(v: Lanes, values: Sequence[str]) -> str:
@@ -233,7 +226,7 @@ class Forward:
     def write(self, lines: Lines) -> None:
         """Write the work of one thread."""
         passes = _Passes(lines, FORWARD)
-        v, X = passes.v, passes.w["X"]
+        v, X = passes.v, passes.w.X
 
         def terms(start: str, offsets: Sequence[str], i: str, mask: str | None) -> tuple[str, str]:
             first = v.load(X, passes.add(start, i), mask, dtype=FLOAT)
@@ -247,20 +240,20 @@ class Forward:
         self._apply(passes)
 
     def _apply(self, passes: _Passes) -> None:
-        v, w, lines = passes.v, passes.w, passes.lines
-        S = [lines.load_pointer("%block", len(FORWARD) + k) for k in range(self.operands)]
+        v, w = passes.v, passes.w
+        S = passes.tail.take(self.operands, "ptr")
 
         def rows(starts: Sequence[str]) -> None:
             def one(i: str, mask: str | None) -> None:
                 mean, slope, bias = passes.of_channels(("mean", "slope", "bias"), i, mask)
                 for start in starts:
                     at = passes.add(start, i)
-                    values = {"y": v.fma(v.sub(v.load(w["X"], at, mask, dtype=FLOAT), mean), slope, bias)}
+                    values = {"y": v.fma(v.sub(v.load(w.X, at, mask, dtype=FLOAT), mean), slope, bias)}
                     values |= {f"s{k}": v.load(s, at, mask, dtype=FLOAT) for k, s in enumerate(S)}
                     found = values["y"] if self.epilogue is None else Emission(v, values).write(self.epilogue)
-                    v.store(found, w["Y"], at, mask, dtype=FLOAT)
+                    v.store(found, w.Y, at, mask, dtype=FLOAT)
 
-            each_vector(v, "0", w["width"], one)
+            each_vector(v, "0", w.width, one)
 
         passes.each_chunk(lambda _, begin, end: passes.each_row(begin, end, APPLIED, rows), backwards=True)
 
@@ -268,15 +261,15 @@ class Forward:
 def _statistics(passes: _Passes, c: str, mask: str) -> None:
     """Write the saved and the running pair of a vector of channels, and what the last pass reads."""
     v, w, lines = passes.wide, passes.w, passes.lines
-    n, one = passes.number("n"), v.constant(1.0)
-    origin = v.load(w["X"], c, mask, dtype=FLOAT)
+    n, one = v.of_double(w.n), v.constant(1.0)
+    origin = v.load(w.X, c, mask, dtype=FLOAT)
 
     def join(chunk: str, place: str, sums: Sequence[str], values: Sequence[str]) -> Sequence[str]:
         """Add the sums of a chunk of one fold, which count from its own first row, as sums that count from X[0]."""
-        begin = passes.mul(chunk, w["chunk_rows"])
-        rows = passes.sub(passes.least(w["rows"], passes.add(begin, w["chunk_rows"])), begin)
+        begin = passes.mul(chunk, w.chunk_rows)
+        rows = passes.sub(passes.least(w.rows, passes.add(begin, w.chunk_rows)), begin)
         some = v.splat(lines.let(f"uitofp i64 {rows} to double"))
-        step = v.sub(v.load(w["X"], passes.add(passes.mul(begin, w["width"]), place), mask, dtype=FLOAT), origin)
+        step = v.sub(v.load(w.X, passes.add(passes.mul(begin, w.width), place), mask, dtype=FLOAT), origin)
         first, second = sums
         moved = v.mul(some, step)
         square = v.fma(v.add(v.add(first, first), moved), step, second)
@@ -286,16 +279,16 @@ def _statistics(passes: _Passes, c: str, mask: str) -> None:
     away = v.div(total, n)
     mean = v.add(origin, away)
     variance = v.floor_at(v.sub(v.div(squares, n), v.mul(away, away)), 0.0)
-    root = v.intrinsic("sqrt", v.add(variance, passes.number("epsilon")))
+    root = v.intrinsic("sqrt", v.add(variance, v.of_double(w.epsilon)))
     inv_std = v.div(one, root)
     unbiased = v.mul(variance, v.div(n, v.sub(n, one)))
-    old = passes.number("momentum")
+    old = v.of_double(w.momentum)
     new = v.sub(one, old)
     for value, before, after in ((mean, "mean", "running_mean"), (unbiased, "var", "running_var")):
         blend = v.fma(old, v.load(w[before], c, mask, dtype=FLOAT), v.mul(new, value))
         v.store(blend, w[after], c, mask, dtype=FLOAT)
-    v.store(mean, w["saved_mean"], c, mask, dtype=FLOAT)
-    v.store(inv_std, w["saved_inv_std"], c, mask, dtype=FLOAT)
+    v.store(mean, w.saved_mean, c, mask, dtype=FLOAT)
+    v.store(inv_std, w.saved_inv_std, c, mask, dtype=FLOAT)
     passes.recall(c, mask, passes.rounded(mean), passes.rounded(inv_std), bias=True)
 
 
@@ -354,9 +347,9 @@ class Backward:
                     at = passes.add(start, i)
                     away, dz = self._pair(passes, at, mask, (mean, slope, bias))
                     found = v.mul(slope, v.fma(away, factor, v.sub(dz, constant)))
-                    v.store(found, w["dX"], at, mask, dtype=FLOAT)
+                    v.store(found, w.dX, at, mask, dtype=FLOAT)
 
-            each_vector(v, "0", w["width"], one)
+            each_vector(v, "0", w.width, one)
 
         passes.each_chunk(lambda _, begin, end: passes.each_row(begin, end, APPLIED, rows), backwards=True)
 
@@ -370,8 +363,8 @@ def _gradients(passes: _Passes, c: str, mask: str) -> None:
         return [v.add(one, other) for one, other in zip(values, sums, strict=True)]
 
     dbias, products = passes.each_sum(c, mask, [v.constant(0.0)] * 2, join)
-    inv_std, n = v.load(w["inv_std"], c, mask, dtype=FLOAT), passes.number("n")
+    inv_std, n = v.load(w.inv_std, c, mask, dtype=FLOAT), v.of_double(w.n)
     dscale = v.mul(products, inv_std)
-    v.store(dbias, w["dbias"], c, mask, dtype=FLOAT)
-    v.store(dscale, w["dscale"], c, mask, dtype=FLOAT)
+    v.store(dbias, w.dbias, c, mask, dtype=FLOAT)
+    v.store(dscale, w.dscale, c, mask, dtype=FLOAT)
     passes.keep(c, mask, constant=v.div(dbias, n), factor=v.neg(v.div(v.mul(inv_std, dscale), n)))

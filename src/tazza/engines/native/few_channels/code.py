@@ -16,21 +16,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.loop import carry_loop, count_loop, lanes_below
 from tazza.codegen.rows import element, when
 from tazza.codegen.vector import finished
 from tazza.data_class import dataclass
-from tazza.engines.native.few_channels.packing import PACKING_WORDS, Packing, PackingWriter
+from tazza.engines.native.few_channels.packing import PACKING, Packing, PackingWriter
 from tazza.operator import Expression
 
-ADDRESSES = ("X", "U", "b", "Y", "scratch")
-WORDS = (
-    "threads",
-    *ADDRESSES,
-    *PACKING_WORDS,
-    *("oW", "K", "y_image", "y_row", "y_pixel"),
-)
-"""Names of the words of the block; behind them come the addresses of S. y_image ... y_pixel: steps, in elements."""
+BLOCK = Fields("oW K y_image y_row y_pixel", addresses="U b Y", after=PACKING)
+"""Behind them stand the addresses of S. y_image ... y_pixel: steps, in elements."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +53,9 @@ class _Writer(PackingWriter):
     """Writes one kernel."""
 
     def __init__(self, code: Code, lines: Lines) -> None:
-        super().__init__(lines, (WORDS, ADDRESSES), code.packing)
+        super().__init__(lines, BLOCK, code.packing)
         self.code = code
-        self.S = [lines.load_pointer("%block", len(WORDS) + i) for i in range(code.operands)]
+        self.S = self.tail.take(code.operands, "ptr")
         self.run = code.packing.kW * code.packing.C
 
     def write(self) -> None:
@@ -68,7 +63,7 @@ class _Writer(PackingWriter):
 
         # For each panel of output channels, over the rows of a band: U[panel] stays in the cache meanwhile.
         def band(image: str, row: str, count: str) -> None:
-            count_loop(lines, "0", self.pieces(w["K"], self.panel), lambda p: self.outputs(p, image, row, count))
+            count_loop(lines, "0", self.pieces(w.K, self.panel), lambda p: self.outputs(p, image, row, count))
 
         self.each_band(band)
 
@@ -79,34 +74,34 @@ class _Writer(PackingWriter):
         w, lines, v, code = self.w, self.lines, self.v, self.code
         k = self.mul(panel, self.panel)
         ks = [self.add(k, half * v.count) for half in range(2)]
-        masks = [lanes_below(v, self.sub(w["K"], one)) for one in ks]
-        bias = [v.load(w["b"], *pair) if code.bias else v.constant(0.0) for pair in zip(ks, masks, strict=True)]
+        masks = [lanes_below(v, self.sub(w.K, one)) for one in ks]
+        bias = [v.load(w.b, *pair) if code.bias else v.constant(0.0) for pair in zip(ks, masks, strict=True)]
         # U[panel]: kH rows of kW * C numbers, each with 2 L filters.
-        filters = element(lines, w["U"], self.mul(self.mul(panel, w["kH"]), self.run * self.panel))
+        filters = element(lines, w.U, self.mul(self.mul(panel, w.kH), self.run * self.panel))
 
         # For each output row of the band: its windows begin i * down rows into P.
         def line(i: str) -> None:
-            windows = element(lines, self.P, self.mul(self.mul(i, w["down"]), w["pitch"]))
-            within = self.add(self.mul(image, w["y_image"]), self.mul(self.add(row, i), w["y_row"]))
+            windows = element(lines, self.P, self.mul(self.mul(i, w.down), w.pitch))
+            within = self.add(self.mul(image, w.y_image), self.mul(self.add(row, i), w.y_row))
 
             # For each R pixels x ... x + R of the row: their windows begin x * across * C numbers into a row of P.
             def tile(t: str) -> None:
                 x = self.mul(t, code.rows)
                 here = element(lines, windows, self.mul(x, self.step))
-                self.expect(element(lines, w["Y"], self.add(within, self.mul(x, w["y_pixel"]))), ks)
+                self.expect(element(lines, w.Y, self.add(within, self.mul(x, w.y_pixel))), ks)
                 sums = self.register_tile(here, filters, bias)
                 # Y[r] = epilogue(sums) for those of the R pixels that the row has; both halves of the panel.
                 for r in range(code.rows):
                     pixel = self.add(x, r)
-                    at = self.add(within, self.mul(pixel, w["y_pixel"]))
+                    at = self.add(within, self.mul(pixel, w.y_pixel))
                     halves = [
                         (self.add(at, one), mask, value)
                         for one, mask, value in zip(ks, masks, sums[2 * r : 2 * r + 2], strict=True)
                     ]
-                    valid = lines.let(f"icmp slt i64 {pixel}, {w['oW']}")
+                    valid = lines.let(f"icmp slt i64 {pixel}, {w.oW}")
                     when(lines, valid, lambda found=halves: self.keep(found))
 
-            count_loop(lines, "0", self.pieces(w["oW"], code.rows), tile)
+            count_loop(lines, "0", self.pieces(w.oW, code.rows), tile)
 
         count_loop(lines, "0", count, line)
 
@@ -114,7 +109,7 @@ class _Writer(PackingWriter):
         """Ask for where the outputs of a tile go, which takes as long as computing them."""
         # For each pixel, and each half of the panel.
         for r in range(self.code.rows):
-            pixel = element(self.lines, start, self.mul(self.w["y_pixel"], r))
+            pixel = element(self.lines, start, self.mul(self.w.y_pixel, r))
             for column in columns:
                 self.lines.prefetch(element(self.lines, pixel, column), 0, write=True)
 
@@ -128,7 +123,7 @@ class _Writer(PackingWriter):
 
         # For each row ky of a window: P[ky] and U[panel][ky].
         def window_row(ky: str, sums: Sequence[str]) -> Sequence[str]:
-            source = element(self.lines, windows, self.mul(ky, self.w["pitch"]))
+            source = element(self.lines, windows, self.mul(ky, self.w.pitch))
             taps = element(self.lines, filters, self.mul(ky, self.run * self.panel))
 
             # For each number j of that row: the pixel j / C of the window, its channel j % C.
@@ -141,10 +136,10 @@ class _Writer(PackingWriter):
             return carry_loop(v, "0", str(self.run), sums, number)
 
         # The sums begin with b.
-        return carry_loop(v, "0", self.w["kH"], list(bias) * code.rows, window_row)
+        return carry_loop(v, "0", self.w.kH, list(bias) * code.rows, window_row)
 
     def keep(self, halves: Sequence[tuple[str, str, str]]) -> None:
         """Write a pixel: for each half where it goes, its mask and its value before the epilogue."""
         for at, mask, value in halves:
             others = [self.v.load(S, at, mask) for S in self.S]
-            self.v.store(finished(self.v, self.code.epilogue, value, others), self.w["Y"], at, mask)
+            self.v.store(finished(self.v, self.code.epilogue, value, others), self.w.Y, at, mask)

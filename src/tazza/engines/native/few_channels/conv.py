@@ -6,14 +6,13 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
-from tazza.codegen.block import BlockLaunch, Slot, Word
-from tazza.codegen.block import Scratch as ScratchWord
-from tazza.codegen.image import accepts_images, conv_layouts, image_layout, image_problem, image_steps
+from tazza.codegen.block import BlockLaunch, Slot
+from tazza.codegen.image import accepts_images, conv_layouts, image_layout, image_problem, image_words
 from tazza.codegen.kernel import lane_count
 from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native.few_channels import SOURCES
-from tazza.engines.native.few_channels.code import WORDS, Code
+from tazza.engines.native.few_channels.code import BLOCK, Code
 from tazza.engines.native.few_channels.filters import ENGINE, Filters
 from tazza.engines.native.few_channels.packing import Packing
 from tazza.operator import LaidOut, OpView, Spec, Unsupported, kernel_key, launcher
@@ -156,16 +155,18 @@ def _answer(op: OpView, problem: Problem, X: TensorSpec, Y: TensorSpec) -> LaidO
     source, planes = image_source(X, problem.C, last)
     epilogue = epilogue_of(op) if op.type == FUSED_CONV.type else None
     with_bias = "b" in op.input_letters
-    packing = Packing(problem.C, window.kernel[1], window.stride[1], planes)
-    code = Code(packing, problem.rows, with_bias, epilogue, operands)
-    band = problem.band(thread_count())
-    threads = problem.threads(band)
-    letters = {"X": Slot("X"), "U": Slot("W"), "b": Slot("b") if with_bias else 0, "Y": Slot("Y")}
-    words, scratch_floats = packing_words(problem, threads, band, planes=planes)
-    words |= letters | dict(zip(("y_image", "y_row", "y_pixel"), image_steps(Y, last), strict=True))
+    packed = Packing(problem.C, window.kernel[1], window.stride[1], planes)
+    code = Code(packed, problem.rows, with_bias, epilogue, operands)
+    packing, scratch_floats = packing_words(problem, planes=planes)
+    words = BLOCK.words(
+        **packing,
+        **{"oW": problem.out[1], "K": problem.K, "U": Slot("W")},
+        **image_words("y", Y, last),
+        **({} if with_bias else {"b": 0}),
+    )
+    words += tuple(Slot("S", i) for i in range(operands))
     address = SOURCES.compiled(code.description, code.write, rewrite=False)
-    block = (*(words[name] for name in WORDS), *(Slot("S", i) for i in range(operands)))
-    launch = BlockLaunch(address, block, 4 * scratch_floats * threads)
+    launch = BlockLaunch(address, words, 4 * scratch_floats * packing["threads"])
     kH, kW = window.kernel
     form = Filters(problem.C, problem.K, kH, kW, last).layout()
     return LaidOut(launch, conv_layouts(op, source, form, image_layout(Y, last), operands))
@@ -177,14 +178,14 @@ def image_source(X: TensorSpec, C: int, last: bool) -> tuple[Layout, bool]:
     return source, not last and source == ROW_MAJOR and C > 1
 
 
-def packing_words(problem: Problem, threads: int, band: int, *, planes: bool) -> tuple[dict[str, Word], int]:
-    """Return the words but letters and steps; and the floats of P for one thread."""
-    (H, width), (oH, oW), window = problem.image, problem.out, problem.window
+def packing_words(problem: Problem, *, planes: bool) -> tuple[dict[str, int], int]:
+    """Return the numbers of PACKING; and the floats of P for one thread."""
+    band = problem.band(thread_count())
+    (H, width), (oH, _), window = problem.image, problem.out, problem.window
     scratch_floats = problem.packed_rows(band) * problem.pitch + 2 * lane_count()
     pixel = 1 if planes else problem.C
-    words: dict[str, Word] = {
-        **{"threads": threads, "scratch": ScratchWord()},
-        **{"N": problem.N, "H": H, "W": width, "oH": oH, "oW": oW, "K": problem.K, "kH": window.kernel[0]},
+    words = {
+        **{"threads": problem.threads(band), "N": problem.N, "H": H, "W": width, "oH": oH, "kH": window.kernel[0]},
         **{"top": window.head[0], "left": window.head[1], "down": window.stride[0]},
         **{"x_image": H * width * problem.C, "x_row": width * pixel, "x_plane": H * width if planes else 1},
         **{"band": band, "pitch": problem.pitch, "scratch_floats": scratch_floats},

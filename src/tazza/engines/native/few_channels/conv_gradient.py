@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from tazza.codegen.block import BlockLaunch, Slot, Word
-from tazza.codegen.image import accepts_images, filter_steps, float32_gradient, image_layout, image_steps
+from tazza.codegen.block import BlockLaunch
+from tazza.codegen.image import accepts_images, filter_words, float32_gradient, image_layout, image_words
 from tazza.codegen.kernel import lane_count
 from tazza.device import Context
 from tazza.engines.native.few_channels import SOURCES
@@ -23,7 +23,7 @@ from tazza.engines.native.few_channels.conv import (
 from tazza.engines.native.few_channels.filters import ENGINE
 from tazza.engines.native.few_channels.image_gradient import Turned, image_launch, turned
 from tazza.engines.native.few_channels.packing import Packing
-from tazza.engines.native.few_channels.weights_code import WORDS, WeightsCode
+from tazza.engines.native.few_channels.weights_code import BLOCK, WeightsCode
 from tazza.operator import LaidOut, LaunchChain, OpView, Spec, Unsupported, launcher
 from tazza.operator.kernel import Offered
 from tazza.ops.nn.conv import CONV2D_GRADIENT, CONV_GRADIENT
@@ -93,16 +93,16 @@ def _answer(op: OpView, problem: Problem, specs: dict[str, TensorSpec]) -> LaidO
     (kH, kW), across = problem.window.kernel, problem.window.stride[1]
     code = WeightsCode(Packing(problem.C, kW, across, planes), _numbers(problem)[0], "db" in specs)
     layout = dW.layout if isinstance(dW.layout, Strided) else ROW_MAJOR
-    band = problem.band(thread_count())
-    threads = problem.threads(band)
-    words, packed = packing_words(problem, threads, band, planes=planes)
+    packing, packed = packing_words(problem, planes=planes)
     own = packed + problem.panels * (kH * code.run + 1) * 2 * lane_count()
-    letters: dict[str, Word] = {letter: Slot(letter) for letter in ("X", "dY", "dW")}
-    words |= letters | {"db": Slot("db") if code.bias else 0, "packed_floats": packed, "scratch_floats": own}
-    words |= dict(zip(("y_image", "y_row", "y_pixel"), image_steps(dY, last), strict=True))
-    words |= dict(zip(("w_k", "w_c", "w_y", "w_x"), filter_steps(dW, layout, last=last), strict=True))
+    words = BLOCK.words(
+        **packing | {"scratch_floats": own, "packed_floats": packed, "oW": problem.out[1], "K": problem.K},
+        **image_words("y", dY, last),
+        **filter_words(dW, layout, last=last),
+        **({} if code.bias else {"db": 0}),
+    )
     address = SOURCES.compiled(code.description, code.write, rewrite=False)
-    launch = BlockLaunch(address, tuple(words[name] for name in WORDS), 4 * own * threads)
+    launch = BlockLaunch(address, words, 4 * own * packing["threads"])
     layouts = {"X": source, "dY": image_layout(dY, last), "dW": layout}
     return LaidOut(launch, layouts | ({"db": ROW_MAJOR} if code.bias else {}))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
-from tazza.codegen.image import filter_steps, filters_to_pack
+from tazza.codegen.fields import Fields
+from tazza.codegen.image import filter_words, filters_to_pack
 from tazza.codegen.kernel import lane_count
 from tazza.codegen.loop import count_loop, lanes_below, share
 from tazza.codegen.rows import element
@@ -46,32 +47,30 @@ def prepare_filters(X: TensorSpec, Y: TensorSpec) -> LaidOut | Launch | Unsuppor
     if isinstance(found, Unsupported):
         return found
     W, lies, form = found
-    steps = filter_steps(W, lies, last=form.last)
-    address = SOURCES.compiled("stem filters", write_filters)
-    words = (1, Slot("X"), Slot("Y"), form.C, form.K, form.kH, form.kW, *steps)
-    return LaidOut(BlockLaunch(address, words), {"Y": form.layout()})
+    words = BLOCK.words(
+        **{"threads": 1, "C": form.C, "K": form.K, "kH": form.kH, "kW": form.kW, "W": Slot("X"), "U": Slot("Y")},
+        **filter_words(W, lies, last=form.last),
+    )
+    return LaidOut(BlockLaunch(SOURCES.compiled("stem filters", write_filters), words), {"Y": form.layout()})
 
 
-WORDS = ("threads", "W", "U", "C", "K", "kH", "kW", "k_step", "c_step", "y_step", "x_step")
+BLOCK = Fields("threads C K kH kW w_k w_c w_y w_x", addresses="W U")
 
 
 def write_filters(lines: Lines) -> None:
     """Write the work of one thread: a vector of each panel for each tap and channel."""
-    writer = Writer(lines, WORDS, ("W", "U"))
+    writer = Writer(lines, BLOCK)
     v, w = writer.v, writer.w
-    taps = writer.mul(writer.mul(w["kH"], w["kW"]), w["C"])
-    first, last = share(lines, writer.mul(writer.pieces(w["K"], writer.panel), taps))
+    taps = writer.mul(writer.mul(w.kH, w.kW), w.C)
 
     def one(i: str) -> None:
-        tap, c = writer.div(writer.rem(i, taps), w["C"]), writer.rem(i, w["C"])
-        pixel = writer.add(
-            writer.mul(writer.div(tap, w["kW"]), w["y_step"]), writer.mul(writer.rem(tap, w["kW"]), w["x_step"])
-        )
-        within = writer.add(pixel, writer.mul(c, w["c_step"]))
+        tap, c = writer.div(writer.rem(i, taps), w.C), writer.rem(i, w.C)
+        pixel = writer.add(writer.mul(writer.div(tap, w.kW), w.w_y), writer.mul(writer.rem(tap, w.kW), w.w_x))
+        within = writer.add(pixel, writer.mul(c, w.w_c))
         for half in range(2):
             k = writer.add(writer.mul(writer.div(i, taps), writer.panel), half * v.count)
-            start = element(lines, w["W"], writer.add(within, writer.mul(k, w["k_step"])))
-            value = gather(v, start, w["k_step"], lanes_below(v, writer.sub(w["K"], k)))
-            writer.put(value, w["U"], writer.add(writer.mul(i, writer.panel), half * v.count))
+            start = element(lines, w.W, writer.add(within, writer.mul(k, w.w_k)))
+            value = gather(v, start, w.w_k, lanes_below(v, writer.sub(w.K, k)))
+            writer.put(value, w.U, writer.add(writer.mul(i, writer.panel), half * v.count))
 
-    count_loop(lines, first, last, one)
+    count_loop(lines, *share(lines, writer.mul(writer.pieces(w.K, writer.panel), taps)), one)

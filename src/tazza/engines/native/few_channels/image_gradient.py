@@ -16,31 +16,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tazza.codegen.block import BlockLaunch, Slot, Word
+from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.fold import fold_lanes
-from tazza.codegen.image import filter_steps, image_layout, image_steps
+from tazza.codegen.image import filter_words, image_layout, image_words
 from tazza.codegen.kernel import lane_count
 from tazza.codegen.loop import carry_loop, count_loop, lanes_below
 from tazza.codegen.rows import element
 from tazza.data_class import dataclass
 from tazza.engines.native.few_channels import SOURCES
 from tazza.engines.native.few_channels.conv import Problem, packing_words
-from tazza.engines.native.few_channels.packing import PACKING_WORDS, Packing, PackingWriter
+from tazza.engines.native.few_channels.packing import PACKING, Packing, PackingWriter
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.runtime.machine import machine
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, Strided, TensorSpec
 
-ADDRESSES = ("X", "filters", "Y", "scratch")
-WORDS = (
-    "threads",
-    *ADDRESSES,
-    *PACKING_WORDS,
-    *("oW", "y_image", "y_row", "y_pixel"),
-    *("w_k", "w_c", "w_y", "w_x", "packed_floats"),
-)
-"""Names of the words of the block, where X is dY and Y is dX. packed_floats: of P, behind which U lies."""
+BLOCK = Fields("oW y_image y_row y_pixel w_k w_c w_y w_x packed_floats", addresses="filters Y", after=PACKING)
+"""X is dY, and Y is dX. packed_floats: of P, behind which U lies."""
 SHARE = 0.3
 """Part of the rate at which cores compute that it reaches: each number of P is loaded once for each channel."""
 
@@ -81,9 +75,9 @@ class _Writer(PackingWriter):
     """Writes one kernel."""
 
     def __init__(self, code: ImageCode, lines: Lines) -> None:
-        super().__init__(lines, (WORDS, ADDRESSES), code.packing)
+        super().__init__(lines, BLOCK, code.packing)
         self.code = code
-        self.U = element(lines, self.P, self.w["packed_floats"])
+        self.U = element(lines, self.P, self.w.packed_floats)
 
     def write(self) -> None:
         self.turn()
@@ -95,22 +89,22 @@ class _Writer(PackingWriter):
         width = row_floats(self.code.run)
 
         def row(ky: str) -> None:
-            y = self.mul(self.sub(self.sub(w["kH"], 1), ky), w["w_y"])
+            y = self.mul(self.sub(self.sub(w.kH, 1), ky), w.w_y)
             for c in range(self.code.channels):
-                target = element(lines, self.U, self.mul(self.add(self.mul(w["kH"], c), ky), width))
+                target = element(lines, self.U, self.mul(self.add(self.mul(w.kH, c), ky), width))
                 self.put(self.v.constant(0.0), target, str(width - self.v.count))
                 for kx in range(kW):
-                    start = self.add(self.add(y, self.mul(w["w_c"], c)), self.mul(w["w_x"], kW - 1 - kx))
-                    self.copy(element(lines, w["filters"], start), element(lines, target, str(kx * K)))
+                    start = self.add(self.add(y, self.mul(w.w_c, c)), self.mul(w.w_x, kW - 1 - kx))
+                    self.copy(element(lines, w.filters, start), element(lines, target, str(kx * K)))
 
-        count_loop(lines, "0", w["kH"], row)
+        count_loop(lines, "0", w.kH, row)
 
     def copy(self, source: str, target: str) -> None:
         """Copy one number for each k."""
         lines = self.lines
 
         def one(k: str) -> None:
-            number = lines.let(f"load float, ptr {element(lines, source, self.mul(k, self.w['w_k']))}, align 4")
+            number = lines.let(f"load float, ptr {element(lines, source, self.mul(k, self.w.w_k))}, align 4")
             lines.do(f"store float {number}, ptr {element(lines, target, k)}, align 4")
 
         count_loop(lines, "0", str(self.packing.C), one)
@@ -121,18 +115,18 @@ class _Writer(PackingWriter):
         T = pixels(C)
 
         def line(i: str) -> None:
-            windows = element(lines, self.P, self.mul(i, w["pitch"]))
-            within = self.add(self.mul(image, w["y_image"]), self.mul(self.add(row, i), w["y_row"]))
+            windows = element(lines, self.P, self.mul(i, w.pitch))
+            within = self.add(self.mul(image, w.y_image), self.mul(self.add(row, i), w.y_row))
 
             def tile(t: str) -> None:
                 x = self.mul(t, T)
                 sums = self.register_tile(element(lines, windows, self.mul(x, self.packing.C)))
                 spare = [self.v.constant(0.0)] * (self.v.count - len(sums))
-                numbers = self.least(self.mul(self.sub(w["oW"], x), C), str(T * C))
-                at = self.add(within, self.mul(x, w["y_pixel"]))
-                self.v.store(fold_lanes(self.v, [*sums, *spare]), w["Y"], at, lanes_below(self.v, numbers))
+                numbers = self.least(self.mul(self.sub(w.oW, x), C), str(T * C))
+                at = self.add(within, self.mul(x, w.y_pixel))
+                self.v.store(fold_lanes(self.v, [*sums, *spare]), w.Y, at, lanes_below(self.v, numbers))
 
-            count_loop(lines, "0", self.pieces(w["oW"], T), tile)
+            count_loop(lines, "0", self.pieces(w.oW, T), tile)
 
         count_loop(lines, "0", count, line)
 
@@ -142,9 +136,9 @@ class _Writer(PackingWriter):
         T, width = pixels(code.channels), row_floats(code.run)
 
         def window_row(ky: str, sums: Sequence[str]) -> Sequence[str]:
-            source = element(lines, windows, self.mul(ky, self.w["pitch"]))
+            source = element(lines, windows, self.mul(ky, self.w.pitch))
             taps = [
-                element(lines, self.U, self.mul(self.add(self.mul(self.w["kH"], c), ky), width))
+                element(lines, self.U, self.mul(self.add(self.mul(self.w.kH, c), ky), width))
                 for c in range(code.channels)
             ]
 
@@ -163,7 +157,7 @@ class _Writer(PackingWriter):
             # Behind a row of the window lie other pixels, which may be infinite: they are not multiplied by zero.
             return numbers(str(whole * v.count), lanes_below(v, str(rest)), sums) if rest else sums
 
-        return carry_loop(v, "0", self.w["kH"], [v.constant(0.0)] * (T * code.channels), window_row)
+        return carry_loop(v, "0", self.w.kH, [v.constant(0.0)] * (T * code.channels), window_row)
 
 
 @dataclass(frozen=True)
@@ -203,16 +197,16 @@ def image_launch(op: OpView, problem: Turned, specs: dict[str, TensorSpec]) -> L
     last = op.order.upper() == "NHWC"
     dY, W, dX = specs["dY"], specs["W"], specs["dX"]
     layout = W.layout if isinstance(W.layout, Strided) else ROW_MAJOR
-    band = problem.band(thread_count())
-    threads = problem.threads(band)
-    words: dict[str, Word]
-    words, packed = packing_words(problem, threads, band, planes=False)
+    packing, packed = packing_words(problem, planes=False)
     kH, kW = problem.window.kernel
     own = packed + problem.K * kH * row_floats(kW * problem.C) + lane_count()
-    words |= {"X": Slot("dY"), "filters": Slot("W"), "Y": Slot("dX"), "packed_floats": packed, "scratch_floats": own}
-    words |= dict(zip(("y_image", "y_row", "y_pixel"), image_steps(dX, last), strict=True))
-    words |= dict(zip(("w_k", "w_c", "w_y", "w_x"), filter_steps(W, layout, last=last), strict=True))
+    words = BLOCK.words(
+        **packing | {"scratch_floats": own, "packed_floats": packed},
+        **{"X": Slot("dY"), "filters": Slot("W"), "Y": Slot("dX"), "oW": problem.out[1]},
+        **image_words("y", dX, last),
+        **filter_words(W, layout, last=last),
+    )
     code = ImageCode(Packing(problem.C, kW, 1, planes=False), problem.K)
     address = SOURCES.compiled(code.description, code.write, rewrite=False)
-    launch = BlockLaunch(address, tuple(words[name] for name in WORDS), 4 * own * threads)
+    launch = BlockLaunch(address, words, 4 * own * packing["threads"])
     return LaidOut(launch, {"dY": image_layout(dY, last), "W": layout, "dX": image_layout(dX, last)})

@@ -14,21 +14,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.loop import count_loop, lanes_below, share
 from tazza.codegen.rows import element
 from tazza.codegen.writer import LINE, scatter
 from tazza.data_class import dataclass
-from tazza.engines.native.few_channels.packing import PACKING_WORDS, Packing, PackingWriter
+from tazza.engines.native.few_channels.packing import PACKING, Packing, PackingWriter
 
-ADDRESSES = ("X", "dY", "dW", "db", "scratch")
-WORDS = (
-    "threads",
-    *ADDRESSES,
-    *PACKING_WORDS,
-    *("oW", "K", "y_image", "y_row", "y_pixel"),
-    *("w_k", "w_c", "w_y", "w_x", "packed_floats"),
-)
-"""Names of the words of the block. y_image ... w_x: steps, in elements. packed_floats: of P, behind which G lies."""
+BLOCK = Fields("oW K y_image y_row y_pixel w_k w_c w_y w_x packed_floats", addresses="dY dW db", after=PACKING)
+"""y_image ... w_x: steps, in elements. packed_floats: of P, behind which G lies."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +52,12 @@ class _Writer(PackingWriter):
     """Writes one kernel."""
 
     def __init__(self, code: WeightsCode, lines: Lines) -> None:
-        super().__init__(lines, (WORDS, ADDRESSES), code.packing)
+        super().__init__(lines, BLOCK, code.packing)
         self.code = code
-        self.panels = self.pieces(self.w["K"], self.panel)
-        self.lines_of_panel = self.add(self.mul(self.w["kH"], code.run), int(code.bias))
+        self.panels = self.pieces(self.w.K, self.panel)
+        self.lines_of_panel = self.add(self.mul(self.w.kH, code.run), int(code.bias))
         self.sums = self.mul(self.mul(self.panels, self.lines_of_panel), self.panel)
-        self.G = element(lines, self.P, self.w["packed_floats"])
+        self.G = element(lines, self.P, self.w.packed_floats)
 
     def write(self) -> None:
         v, lines = self.v, self.lines
@@ -73,8 +67,7 @@ class _Writer(PackingWriter):
         self.each_band(self.band)
         self.wait()
         # Behind all bands of all threads: dW and db, lines of G shared among them.
-        first, last = share(lines, self.mul(self.panels, self.lines_of_panel))
-        count_loop(lines, first, last, self.finish)
+        count_loop(lines, *share(lines, self.mul(self.panels, self.lines_of_panel)), self.finish)
 
     def band(self, image: str, row: str, count: str) -> None:
         """Add what a band of rows gives."""
@@ -82,10 +75,10 @@ class _Writer(PackingWriter):
 
         # For each row i of dY in the band: its windows begin i * down rows into P.
         def line(i: str) -> None:
-            windows = element(lines, self.P, self.mul(self.mul(i, w["down"]), w["pitch"]))
-            at = self.add(self.mul(image, w["y_image"]), self.mul(self.add(row, i), w["y_row"]))
+            windows = element(lines, self.P, self.mul(self.mul(i, w.down), w.pitch))
+            at = self.add(self.mul(image, w.y_image), self.mul(self.add(row, i), w.y_row))
             # For each panel of output channels.
-            count_loop(lines, "0", self.panels, lambda p: self.row(p, windows, element(lines, w["dY"], at)))
+            count_loop(lines, "0", self.panels, lambda p: self.row(p, windows, element(lines, w.dY, at)))
 
         count_loop(lines, "0", count, line)
 
@@ -94,13 +87,13 @@ class _Writer(PackingWriter):
         v, lines, code = self.v, self.lines, self.code
         k = self.mul(panel, self.panel)
         sums = element(lines, self.G, self.mul(self.mul(panel, self.lines_of_panel), self.panel))
-        masks = [lanes_below(v, self.sub(self.w["K"], self.add(k, half * v.count))) for half in range(2)]
+        masks = [lanes_below(v, self.sub(self.w.K, self.add(k, half * v.count))) for half in range(2)]
         dY = element(lines, row, k)
 
         # For each row ky of the windows: P[i * down + ky] and G[panel][ky].
         def window_row(ky: str) -> None:
-            self.expect(row, self.add(self.mul(panel, self.w["kH"]), ky))
-            source = element(lines, windows, self.mul(ky, self.w["pitch"]))
+            self.expect(row, self.add(self.mul(panel, self.w.kH), ky))
+            source = element(lines, windows, self.mul(ky, self.w.pitch))
             target = element(lines, sums, self.mul(ky, code.run * self.panel))
 
             # For each R numbers j of the row of a window, filled up to whole tiles.
@@ -110,18 +103,18 @@ class _Writer(PackingWriter):
 
             count_loop(lines, "0", str(code.run // code.numbers), tile)
 
-        count_loop(lines, "0", self.w["kH"], window_row)
+        count_loop(lines, "0", self.w.kH, window_row)
         # One line more, kH: the sum of dY itself.
         if code.bias:
-            self.tile(None, dY, masks, element(lines, sums, self.mul(self.w["kH"], code.run * self.panel)))
+            self.tile(None, dY, masks, element(lines, sums, self.mul(self.w.kH, code.run * self.panel)))
 
     def expect(self, row: str, turn: str) -> None:
         """Ask for a part of the next row of dY, in one of the turns that this one takes: it comes from memory."""
         w = self.w
-        count = self.pieces(self.mul(w["oW"], w["y_pixel"]), LINE)
-        some = self.pieces(count, self.mul(self.panels, w["kH"]))
+        count = self.pieces(self.mul(w.oW, w.y_pixel), LINE)
+        some = self.pieces(count, self.mul(self.panels, w.kH))
         first = self.mul(turn, some)
-        following = element(self.lines, row, w["y_row"])
+        following = element(self.lines, row, w.y_row)
         count_loop(
             self.lines,
             first,
@@ -135,7 +128,7 @@ class _Writer(PackingWriter):
 
         # For each pixel x of the row: dY[i][x], two vectors of output channels.
         def pixel(x: str, sums: Sequence[str]) -> Sequence[str]:
-            here = element(self.lines, dY, self.mul(x, self.w["y_pixel"]))
+            here = element(self.lines, dY, self.mul(x, self.w.y_pixel))
             pair = [v.load(here, str(half * v.count), mask) for half, mask in enumerate(masks)]
             if windows is None:
                 return [v.add(one, value) for one, value in zip(sums, pair, strict=True)]
@@ -144,7 +137,7 @@ class _Writer(PackingWriter):
             return self.add_outer(sums, (element(self.lines, numbers, str(r)) for r in range(count)), pair)
 
         # The sums are in registers along a row, and in the cache between rows.
-        self.add_to((target, 2 * count), self.w["oW"], pixel, begin=False)
+        self.add_to((target, 2 * count), self.w.oW, pixel, begin=False)
 
     def finish(self, line: str) -> None:
         """Write one line of sums, over all threads: a number of a window and a panel, or part of db."""
@@ -154,18 +147,18 @@ class _Writer(PackingWriter):
         # Line number = ky * run + j of a panel; j = kx * C + c. What is filled up is no tap, and line kH * run is db.
         ky, j = self.div(number, run), self.rem(number, run)
         inside = lines.let(f"icmp slt i64 {j}, {self.code.packing.kW * C}")
-        filters = lines.let(f"icmp slt i64 {ky}, {w['kH']}")
-        tap = self.add(self.mul(ky, w["w_y"]), self.mul(self.div(j, C), w["w_x"]))
-        within = self.add(tap, self.mul(self.rem(j, C), w["w_c"]))
+        filters = lines.let(f"icmp slt i64 {ky}, {w.kH}")
+        tap = self.add(self.mul(ky, w.w_y), self.mul(self.div(j, C), w.w_x))
+        within = self.add(tap, self.mul(self.rem(j, C), w.w_c))
         # For each vector k of the panel.
         for half in range(2):
             k = self.add(self.mul(self.div(line, self.lines_of_panel), self.panel), half * v.count)
             at = self.add(self.mul(line, self.panel), half * v.count)
             # The sum over threads, whose G lie scratch_floats apart.
-            total = self.over_threads(self.G, w["scratch_floats"], at)
-            left = self.sub(w["K"], k)
+            total = self.over_threads(self.G, w.scratch_floats, at)
+            left = self.sub(w.K, k)
             there = lines.let(f"select i1 {inside}, i64 {left}, i64 0")
             some = lanes_below(v, lines.let(f"select i1 {filters}, i64 {there}, i64 0"))
-            scatter(v, total, element(lines, w["dW"], self.add(within, self.mul(k, w["w_k"]))), w["w_k"], some)
+            scatter(v, total, element(lines, w.dW, self.add(within, self.mul(k, w.w_k))), w.w_k, some)
             if self.code.bias:
-                v.store(total, w["db"], k, lanes_below(v, lines.let(f"select i1 {filters}, i64 0, i64 {left}")))
+                v.store(total, w.db, k, lanes_below(v, lines.let(f"select i1 {filters}, i64 0, i64 {left}")))

@@ -3,8 +3,6 @@
 The numbers are those of `tazza.device.Generator` to the last bit, and leave its state as it would. Of a Gaussian
 product that lies so near to the middle between two float32 numbers that the last bit of sine or cosine decides, libm is
 asked. One thread draws, since each output hangs on those before.
-
-Words of the block: threads, twister, half pair, count, Y, scratch, then two parameters as float64.
 """
 
 from __future__ import annotations
@@ -15,8 +13,9 @@ from collections.abc import Callable
 import numpy as np
 
 from tazza.codegen import double
-from tazza.codegen.block import BlockLaunch, Drawn, Scratch, Slot, float_word
+from tazza.codegen.block import BlockLaunch, Drawn
 from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.loop import count_loop, each_vector, lanes_below, lanes_of
 from tazza.codegen.rows import element, when
 from tazza.codegen.twister import CHUNK, SCRATCH_BYTES, Twister
@@ -25,17 +24,18 @@ from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.fill.random_fill import GAUSSIAN_FILL, UNIFORM_FILL, UNIFORM_INT_FILL, scaled_fills
 from tazza.tensor import TensorSpec
 
-TWISTER, HALF_PAIR, COUNT, Y, SCRATCH, FIRST, SECOND = range(1, 8)
+BLOCK = Fields("threads count", doubles="start width", addresses="twister half_pair Y scratch")
+"""Where numbers begin and how far they reach: the lowest one and how many, or a mean and a standard deviation."""
 FRACTION = 24
 """Bits of an output that make a number between 0 and 1."""
 NEAR = 4
 """Units of float64 that a product may lie off the middle between two float32 numbers: more than it can be wrong by."""
 
 
-def _prepared(kind: str, write: Callable[[Lines], None], Y: TensorSpec, first: float, second: float) -> BlockLaunch:
-    address = SOURCES.compiled(f"random fill: {kind}", write)
-    words = (1, Drawn(), Drawn(half_pair=True), Y.size, Slot("Y"), Scratch(), float_word(first), float_word(second))
-    return BlockLaunch(address, words, SCRATCH_BYTES)
+def _prepared(kind: str, write: Callable[[Lines], None], Y: TensorSpec, start: float, width: float) -> BlockLaunch:
+    drawn = {"twister": Drawn(), "half_pair": Drawn(half_pair=True)}
+    words = BLOCK.words(threads=1, count=Y.size, start=start, width=width, **drawn)
+    return BlockLaunch(SOURCES.compiled(f"random fill: {kind}", write), words, SCRATCH_BYTES)
 
 
 def _uniform_fill(Y: TensorSpec, low: float, high: float) -> Launch:
@@ -94,14 +94,8 @@ def _chunks(lines: Lines, twister: Twister, count: str, body: Callable[[str, str
 
 
 def _twister(lines: Lines) -> Twister:
-    return Twister.at(lines, lines.load_pointer("%block", TWISTER), lines.load_pointer("%block", SCRATCH))
-
-
-def _parameter(v: Lanes, word: int) -> str:
-    """Return a vector that is full of a parameter."""
-    at = element(v.lines, "%block", str(word), "double")
-    value = v.lines.let(f"load double, ptr {at}")
-    return v.splat(value if v.bits == 64 else v.lines.let(f"fptrunc double {value} to float"))
+    at = BLOCK.read(lines)
+    return Twister.at(lines, at.twister, at.scratch)
 
 
 def _words(v: Lanes, twister: Twister, i: str) -> str:
@@ -111,23 +105,23 @@ def _words(v: Lanes, twister: Twister, i: str) -> str:
 
 def _each(lines: Lines, number: Callable[[Lanes, str], str]) -> None:
     """Fill Y with what `number` makes of one output each."""
-    v, twister = lanes_of(lines), _twister(lines)
-    Y_at = lines.load_pointer("%block", Y)
+    v, twister, w = lanes_of(lines), _twister(lines), BLOCK.load(lines)
 
     def chunk(done: str, here: str) -> None:
-        y = element(lines, Y_at, done)
+        y = element(lines, w.Y, done)
 
         def body(i: str, mask: str | None) -> None:
             v.store(number(v, _words(v, twister, i)), y, i, mask)
 
         each_vector(v, "0", here, body)
 
-    _chunks(lines, twister, lines.load_word("%block", COUNT), chunk)
+    _chunks(lines, twister, w.count, chunk)
 
 
 def _uniform(lines: Lines) -> None:
     """24 bits of an output / 2^24 * (high - low) + low."""
-    low, width = (_parameter(lanes_of(lines), word) for word in (FIRST, SECOND))
+    at = BLOCK.read(lines)
+    low, width = map(lanes_of(lines).of_double, (at.start, at.width))
 
     def number(v: Lanes, words: str) -> str:
         whole = v.lines.let(f"sitofp {v.integer} {v.int_op('and', words, v.whole((1 << FRACTION) - 1))} to {v.type}")
@@ -138,8 +132,8 @@ def _uniform(lines: Lines) -> None:
 
 def _integers(lines: Lines) -> None:
     """Low + output mod span; the quotient in float64 is at most one off."""
-    wide = Lanes(lines, lanes_of(lines).count, 64)
-    low, span = (_parameter(wide, word) for word in (FIRST, SECOND))
+    wide, at = Lanes(lines, lanes_of(lines).count, 64), BLOCK.read(lines)
+    low, span = wide.of_double(at.start), wide.of_double(at.width)
     inverse = wide.div(wide.constant(1.0), span)
 
     def number(v: Lanes, words: str) -> str:
@@ -155,29 +149,24 @@ def _integers(lines: Lines) -> None:
 
 def _gaussian(lines: Lines) -> None:
     """The half pair that was kept, then pairs; the second half of a last one that nobody wants is kept."""
-    v, twister = lanes_of(lines), _twister(lines)
-    mean, std = (_parameter(v, word) for word in (FIRST, SECOND))
-    count, kept, first = (
-        lines.load_word("%block", COUNT),
-        lines.load_pointer("%block", HALF_PAIR),
-        lines.load_pointer("%block", Y),
-    )
-    there = lines.let(f"sext i32 {lines.let(f'load i32, ptr {kept}')} to i64")
-    used = lines.least(there, count)
-    half = element(lines, kept, "1")
+    v, twister, w = lanes_of(lines), _twister(lines), BLOCK.load(lines)
+    mean, std = v.of_double(w.start), v.of_double(w.width)
+    there = lines.let(f"sext i32 {lines.let(f'load i32, ptr {w.half_pair}')} to i64")
+    used = lines.least(there, w.count)
+    half = element(lines, w.half_pair, "1")
 
     def scaled(z: str) -> str:
         return v.add(v.mul(z, std), mean)
 
     def take() -> None:
         z = v.splat(lines.let(f"load float, ptr {half}"))
-        v.store(scaled(z), first, "0", lanes_below(v, "1"))
-        lines.do(f"store i32 0, ptr {kept}")
+        v.store(scaled(z), w.Y, "0", lanes_below(v, "1"))
+        lines.do(f"store i32 0, ptr {w.half_pair}")
 
     when(lines, lines.let(f"icmp sgt i64 {used}, 0"), take)
-    rest = lines.let(f"sub i64 {count}, {used}")
+    rest = lines.let(f"sub i64 {w.count}, {used}")
     odd = lines.let(f"and i64 {rest}, 1")
-    Y_at = element(lines, first, used)
+    Y_at = element(lines, w.Y, used)
 
     def chunk(done: str, here: str) -> None:
         y = element(lines, Y_at, done)
@@ -195,7 +184,7 @@ def _gaussian(lines: Lines) -> None:
         def keep() -> None:
             value = lines.let(f"load float, ptr {element(lines, twister.outputs, wanted)}")
             lines.do(f"store float {value}, ptr {half}")
-            lines.do(f"store i32 1, ptr {kept}")
+            lines.do(f"store i32 1, ptr {w.half_pair}")
 
         when(lines, more, keep)
 

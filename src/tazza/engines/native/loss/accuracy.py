@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tazza.codegen.block import BlockLaunch, Scratch, Slot
+from tazza.codegen.block import BlockLaunch, Scratch
 from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
@@ -20,26 +20,16 @@ BLOCK = Fields("top", addresses="X label hits accuracy", after=ROWS)
 def prepare_accuracy(op: OpView, X: TensorSpec) -> Launch:
     """Compile Accuracy."""
     rows, columns = X.shape
-    words = BLOCK.words(
-        threads=threads_of(X.size, 4, 4, rows),
-        N=rows,
-        D=columns,
-        top=op.top_k,
-        X=Slot("X"),
-        label=Slot("label"),
-        hits=Scratch(),
-        accuracy=Slot("accuracy"),
-    )
+    words = BLOCK.words(threads=threads_of(X.size, 4, 4, rows), N=rows, D=columns, top=op.top_k, hits=Scratch())
     return BlockLaunch(SOURCES.compiled("accuracy", _hits, _mean), words, 4 * max(rows, 1))
 
 
 def _hits(lines: Lines) -> None:
-    v, at = lanes_of(lines), BLOCK.read(lines)
-    X, label, hits, width = at.X, at.label, at.hits, at.D
-    top = lines.let(f"sitofp i64 {at.top} to float")
+    v, w = lanes_of(lines), BLOCK.load(lines)
+    top = lines.let(f"sitofp i64 {w.top} to float")
 
     def row(n: str) -> None:
-        x, hit = row_at(lines, X, n, width), element(lines, hits, n)
+        x, hit = row_at(lines, w.X, n, w.D), element(lines, w.hits, n)
 
         def rank(chosen: str) -> None:
             score = lines.let(f"load float, ptr {element(lines, x, chosen)}")
@@ -49,21 +39,19 @@ def _hits(lines: Lines) -> None:
                 """Count scores that are above; of equal ones those before the label count too."""
 
                 def counted(i: str, mask: str | None) -> str:
-                    found = v.compare(predicate, v.load(x, i, mask), scores)
-                    if mask is not None:
-                        found = lines.let(f"and {v.mask} {found}, {mask}")
+                    found = v.both(v.compare(predicate, v.load(x, i, mask), scores), mask)
                     return v.select(found, v.constant(1.0), v.constant(0.0))
 
                 return v.sum(lane_sums(v, begin, end, counted))
 
             before = ahead("oge", "0", chosen)
-            after = ahead("ogt", lines.let(f"add i64 {chosen}, 1"), width)
+            after = ahead("ogt", lines.let(f"add i64 {chosen}, 1"), w.D)
             near = lines.let(f"fcmp olt float {lines.let(f'fadd float {before}, {after}')}, {top}")
             number = lines.let(f"fcmp ord float {score}, {score}")
             found = lines.let(f"uitofp i1 {lines.let(f'and i1 {near}, {number}')} to float")
             lines.do(f"store float {found}, ptr {hit}")
 
-        with_label(lines, label, n, rank, lambda: lines.do(f"store float 0.0, ptr {hit}"))
+        with_label(lines, w.label, n, rank, lambda: lines.do(f"store float 0.0, ptr {hit}"))
 
     each_row(lines, row)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
-from tazza.codegen.block import BlockLaunch, Slot
+from tazza.codegen.block import BlockLaunch
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.loop import each_vector, lanes_of
-from tazza.codegen.rows import FIRST, D, N, each_row, element, finish_status, report, row_at, with_label
+from tazza.codegen.rows import ROWS, each_row, element, finish_status, first_lane, report, row_at, with_label
 from tazza.codegen.vector import log
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, Operands, OpView
@@ -19,39 +18,36 @@ from tazza.ops.loss.cross_entropy import (
 )
 from tazza.tensor import TensorSpec
 
+BLOCK = Fields(addresses="X label Y", after=ROWS)
+GRADIENT_BLOCK = Fields(addresses="X label dY dX", after=ROWS)
 
-def _launch(op: OpView, X: TensorSpec, rows: int, address: int, operands: Sequence[Slot]) -> Launch:
+
+def _launch(op: OpView, X: TensorSpec, rows: int, address: int, block: Fields) -> Launch:
     columns = X.size // max(rows, 1)
 
     def check(operands: Operands) -> None:
         check_labels(op, operands["label"].array, columns)
 
-    return BlockLaunch(address, (1, rows, columns, 0, *operands), check=check)
+    return BlockLaunch(address, block.words(threads=1, N=rows, D=columns), check=check)
 
 
 @native(LABEL_CROSS_ENTROPY)
 def prepare_label_cross_entropy(op: OpView, X: TensorSpec, Y: TensorSpec) -> Launch:
     """Compile LabelCrossEntropy."""
     address = SOURCES.compiled("label cross entropy", _gather, _negative_logarithms)
-    rows = Y.size
-    return _launch(op, X, rows, address, (Slot("X"), Slot("label"), Slot("Y")))
+    return _launch(op, X, Y.size, address, BLOCK)
 
 
 def _gather(lines: Lines) -> None:
-    _at_labels(lines, lambda n, x, at: lines.do(f"store float {x}, ptr {at}"))
-
-
-def _at_labels(lines: Lines, body: Callable[[str, str, str], None]) -> None:
-    """Run `body(n, X[n, label[n]], address of element n of the third operand)` for each row with a valid label."""
-    width = lines.load_word("%block", D)
-    X, label, third = (lines.load_pointer("%block", FIRST + i) for i in range(3))
+    """Write Y[n] = X[n, label[n]] for each row with a valid label."""
+    w = BLOCK.load(lines)
 
     def row(n: str) -> None:
         def found(chosen: str) -> None:
-            at = element(lines, row_at(lines, X, n, width), chosen)
-            body(n, lines.let(f"load float, ptr {at}"), element(lines, third, n))
+            x = element(lines, row_at(lines, w.X, n, w.D), chosen)
+            lines.do(f"store float {lines.let(f'load float, ptr {x}')}, ptr {element(lines, w.Y, n)}")
 
-        with_label(lines, label, n, found, lambda: report(lines, n))
+        with_label(lines, w.label, n, found, lambda: report(lines, n))
 
     each_row(lines, row)
 
@@ -60,12 +56,12 @@ def _negative_logarithms(lines: Lines) -> None:
     v = lanes_of(lines)
 
     def rows() -> None:
-        Y = lines.load_pointer("%block", FIRST + 2)
+        w = BLOCK.load(lines)
 
         def body(i: str, mask: str | None) -> None:
-            v.store(v.neg(log(v, v.floor_at(v.load(Y, i, mask), PROBABILITY_MIN))), Y, i, mask)
+            v.store(v.neg(log(v, v.floor_at(v.load(w.Y, i, mask), PROBABILITY_MIN))), w.Y, i, mask)
 
-        each_vector(v, "0", lines.load_word("%block", N), body)
+        each_vector(v, "0", w.N, body)
 
     finish_status(lines, rows)
 
@@ -74,27 +70,23 @@ def _negative_logarithms(lines: Lines) -> None:
 def prepare_label_cross_entropy_gradient(op: OpView, X: TensorSpec, dY: TensorSpec) -> Launch:
     """Compile LabelCrossEntropyGradient."""
     address = SOURCES.compiled("label cross entropy gradient", _scatter, finish_status)
-    rows = dY.size
-    slots = (Slot("X"), Slot("label"), Slot("dY"), Slot("dX"))
-    return _launch(op, X, rows, address, slots)
+    return _launch(op, X, dY.size, address, GRADIENT_BLOCK)
 
 
 def _scatter(lines: Lines) -> None:
-    v, width = lanes_of(lines), lines.load_word("%block", D)
-    X, label, dY, dX = (lines.load_pointer("%block", FIRST + i) for i in range(4))
+    v, w = lanes_of(lines), GRADIENT_BLOCK.load(lines)
 
     def row(n: str) -> None:
-        x, dx = row_at(lines, X, n, width), row_at(lines, dX, n, width)
+        x, dx = row_at(lines, w.X, n, w.D), row_at(lines, w.dX, n, w.D)
 
-        each_vector(v, "0", width, lambda i, mask: v.store(v.constant(0.0), dx, i, mask))
+        each_vector(v, "0", w.D, lambda i, mask: v.store(v.constant(0.0), dx, i, mask))
 
         def found(chosen: str) -> None:
             probability = v.splat(lines.let(f"load float, ptr {element(lines, x, chosen)}"))
-            given = v.splat(lines.let(f"load float, ptr {element(lines, dY, n)}"))
+            given = v.splat(lines.let(f"load float, ptr {element(lines, w.dY, n)}"))
             value = v.neg(v.div(given, v.floor_at(probability, PROBABILITY_MIN)))
-            first = lines.let(f"extractelement {v.type} {value}, i32 0")
-            lines.do(f"store float {first}, ptr {element(lines, dx, chosen)}")
+            lines.do(f"store float {first_lane(v, value)}, ptr {element(lines, dx, chosen)}")
 
-        with_label(lines, label, n, found, lambda: report(lines, n))
+        with_label(lines, w.label, n, found, lambda: report(lines, n))
 
     each_row(lines, row)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tazza.codegen.block import BlockLaunch, Slot
+from tazza.codegen.block import BlockLaunch
 from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, threads_of
@@ -31,9 +31,7 @@ def prepare_mod(op: OpView, X: TensorSpec) -> Launch | Unsupported:
     sign = 0 if not op.sign_follow_divisor else 1 if divisor > 0 else -1
     write = partial(_write, dtype=X.dtype, sign=sign)
     address = SOURCES.compiled(f"mod of {X.dtype.label}, sign {sign}", write)
-    size = abs(divisor)
-    words = BLOCK.words(threads=threads, size=X.size, divisor=size, inexact=size, X=Slot("X"), Y=Slot("Y"))
-    return BlockLaunch(address, words)
+    return BlockLaunch(address, BLOCK.words(threads=threads, size=X.size, divisor=abs(divisor), inexact=abs(divisor)))
 
 
 def _write(lines: Lines, *, dtype: DataType, sign: int) -> None:

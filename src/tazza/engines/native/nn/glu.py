@@ -6,6 +6,7 @@ import math
 
 from tazza.codegen.block import BlockLaunch, Inside, Slot
 from tazza.codegen.kernel import threads_of
+from tazza.codegen.nest import nest_words
 from tazza.engines.native import native
 from tazza.engines.native.pointwise import kernel_address
 from tazza.operator import Expression, Launch, OpView
@@ -22,7 +23,5 @@ def prepare_glu(op: OpView, Y: TensorSpec) -> Launch:
     half = Y.size // max(rows, 1)
     threads = threads_of(Y.size, FORMULA.flops, 12)
     address = kernel_address([FORMULA], [(DataType.FLOAT, True)] * 2, [DataType.FLOAT], 1)
-    head = (threads, rows, half, int(rows >= 4 * threads), rows)
-    return BlockLaunch(
-        address, (*head, Slot("X"), 8 * half, Inside(Slot("X"), 4 * half), 8 * half, Slot("Y"), 4 * half)
-    )
+    operands = [(Slot("X"), (8 * half,)), (Inside(Slot("X"), 4 * half), (8 * half,)), (Slot("Y"), (4 * half,))]
+    return BlockLaunch(address, nest_words(threads, ([rows], half), operands))

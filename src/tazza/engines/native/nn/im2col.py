@@ -1,7 +1,6 @@
 """Im2Col of row-major float32 images, a row of a column image at a time; channels are shared by the threads.
 
-Letters as in `ops.im2col`. Words of the block: threads, N * C, H, W, oH, oW, kH, kW, steps down and to the right,
-dilations down and to the right, the pad, and the addresses.
+Letters as in `ops.im2col`; windows lie sH and sW pixels apart, and their pixels aH and aW.
 """
 
 from __future__ import annotations
@@ -9,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Slot, all_float32
+from tazza.codegen.block import BlockLaunch, all_float32
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import Body, count_loop, lanes_of, share, sweep
 from tazza.codegen.rows import element, when
@@ -20,7 +20,7 @@ from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.nn.im2col import IM2COL, im2col_window
 from tazza.tensor import DataType, TensorSpec
 
-PLANES, H, W, OUT_H, OUT_W, KERNEL_H, KERNEL_W, STEP_H, STEP_W, APART_H, APART_W, PAD, ADDRESSES = range(1, 14)
+BLOCK = Fields("threads planes H W oH oW kH kW sH sW aH aW pad", addresses="X Y")
 
 
 @native(IM2COL, batch_invariant=True)
@@ -29,52 +29,52 @@ def prepare_im2col(op: OpView, X: TensorSpec, Y: TensorSpec) -> Launch | Unsuppo
     if not all_float32(X) or op.order.upper() != "NCHW":
         return Unsupported(f"it takes images of float32, NCHW, not {X} in {op.order}")
     window, out = im2col_window(op, X.shape)
-    N, C, height, width = X.shape
-    threads = threads_of(Y.size, 1, 8, N * C)
-    sizes = (height, width, *cast("tuple[int, int]", out), *window.kernel, *window.stride, *window.dilation)
-    dense = window.stride[1] == 1
+    N, C, H, W = X.shape
+    oH, oW = cast("tuple[int, int]", out)
+    (kH, kW), (sH, sW), (aH, aW) = window.kernel, window.stride, window.dilation
+    words = BLOCK.words(
+        **{"threads": threads_of(Y.size, 1, 8, N * C), "planes": N * C, "H": H, "W": W, "oH": oH, "oW": oW},
+        **{"kH": kH, "kW": kW, "sH": sH, "sW": sW, "aH": aH, "aW": aW, "pad": op.pad},
+    )
+    dense = sW == 1
     address = SOURCES.compiled(f"im2col, {'dense' if dense else 'by steps'}", lambda lines: _write(lines, dense=dense))
-    return BlockLaunch(address, (threads, N * C, *sizes, op.pad, Slot("X"), Slot("Y")))
+    return BlockLaunch(address, words)
 
 
 def _write(lines: Lines, *, dense: bool) -> None:
-    v = lanes_of(lines)
-    words = {word: lines.load_word("%block", word) for word in range(PLANES, ADDRESSES)}
-    X, Y = (lines.load_pointer("%block", ADDRESSES + i) for i in range(2))
-    size = lines.let(f"mul i64 {words[H]}, {words[W]}")
-    taps = lines.let(f"mul i64 {words[KERNEL_H]}, {words[KERNEL_W]}")
+    v, w = lanes_of(lines), BLOCK.load(lines)
+    size = lines.let(f"mul i64 {w.H}, {w.W}")
+    taps = lines.let(f"mul i64 {w.kH}, {w.kW}")
     whole = Vector(lines, v.count, DataType.INT32)
-    step_bytes = lines.let(f"mul i64 {words[STEP_W]}, 4")
+    step_bytes = lines.let(f"mul i64 {w.sW}, 4")
 
     def swept(body: Body) -> None:
-        sweep(v, "0", words[OUT_W], body)
+        sweep(v, "0", w.oW, body)
 
-    def place(at: str, step: int, tap: str, apart: int) -> str:
+    def place(at: str, step: str, tap: str, apart: str) -> str:
         """Return where the image is seen by a tap of a window, in rows or columns."""
-        begin = lines.let(f"sub i64 {lines.let(f'mul i64 {at}, {words[step]}')}, {words[PAD]}")
-        return lines.let(f"add i64 {begin}, {lines.let(f'mul i64 {tap}, {words[apart]}')}")
+        begin = lines.let(f"sub i64 {lines.let(f'mul i64 {at}, {w[step]}')}, {w.pad}")
+        return lines.let(f"add i64 {begin}, {lines.let(f'mul i64 {tap}, {w[apart]}')}")
 
     def plane(n: str) -> None:
-        x = element(lines, X, lines.let(f"mul i64 {n}, {size}"))
+        x = element(lines, w.X, lines.let(f"mul i64 {n}, {size}"))
 
         def tap(t: str) -> None:
-            down = lines.let(f"udiv i64 {t}, {words[KERNEL_W]}")
-            across = lines.let(f"sub i64 {t}, {lines.let(f'mul i64 {down}, {words[KERNEL_W]}')}")
+            down = lines.let(f"udiv i64 {t}, {w.kW}")
+            across = lines.let(f"sub i64 {t}, {lines.let(f'mul i64 {down}, {w.kW}')}")
             number = lines.let(f"add i64 {lines.let(f'mul i64 {n}, {taps}')}, {t}")
-            rows = lines.let(f"mul i64 {number}, {words[OUT_H]}")
+            rows = lines.let(f"mul i64 {number}, {w.oH}")
 
             def row(p: str) -> None:
-                at = lines.let(f"mul i64 {lines.let(f'add i64 {rows}, {p}')}, {words[OUT_W]}")
-                target = element(lines, Y, at)
-                line = place(p, STEP_H, down, APART_H)
-                source = element(lines, x, lines.let(f"mul i64 {line}, {words[W]}"))
+                at = lines.let(f"mul i64 {lines.let(f'add i64 {rows}, {p}')}, {w.oW}")
+                target = element(lines, w.Y, at)
+                line = place(p, "sH", down, "aH")
+                source = element(lines, x, lines.let(f"mul i64 {line}, {w.W}"))
 
                 def seen(q: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-                    first = place(q, STEP_W, across, APART_W)
-                    column = whole.counted(first, "1" if dense else words[STEP_W])
-                    fits = lines.let(f"icmp ult {whole.type} {column}, {whole.full(words[W])}")
-                    if mask is not None:
-                        fits = lines.let(f"and {v.mask} {fits}, {mask}")
+                    first = place(q, "sW", across, "aW")
+                    column = whole.counted(first, "1" if dense else w.sW)
+                    fits = v.both(lines.let(f"icmp ult {whole.type} {column}, {whole.full(w.W)}"), mask)
                     if dense:
                         value = v.load(source, first, fits)
                     else:
@@ -87,11 +87,11 @@ def _write(lines: Lines, *, dense: bool) -> None:
                     v.store(v.constant(0.0), target, q, mask)
                     return carried
 
-                inside = lines.let(f"icmp ult i64 {line}, {words[H]}")
+                inside = lines.let(f"icmp ult i64 {line}, {w.H}")
                 when(lines, inside, lambda: swept(seen), lambda: swept(nothing))
 
-            count_loop(lines, "0", words[OUT_H], row)
+            count_loop(lines, "0", w.oH, row)
 
         count_loop(lines, "0", taps, tap)
 
-    count_loop(lines, *share(lines, words[PLANES]), plane)
+    count_loop(lines, *share(lines, w.planes), plane)

@@ -13,11 +13,12 @@ from typing import Protocol
 
 import numpy as np
 
-from tazza.codegen.block import BlockLaunch, Slot, accepts_dense, all_float32
+from tazza.codegen.block import BlockLaunch, accepts_dense, all_float32
 from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.image import lies_as
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import count_loop, each_vector, fold_loop, share, sweep
+from tazza.codegen.loop import count_loop, each_vector, fold_loop, sweep
 from tazza.codegen.power import power
 from tazza.codegen.rows import element, first_lane
 from tazza.codegen.typed import Vector
@@ -25,7 +26,10 @@ from tazza.codegen.writer import Writer, gather
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.nn.pool import (
     MOST_SPATIAL,
+    VIEWS,
     Part,
+    Seen,
+    each_row_of_y,
     gradient_launch,
     gradient_layouts,
     images_of,
@@ -39,9 +43,8 @@ from tazza.ops.nn.lp_pool import LP_POOL, LP_POOL_GRADIENT, POWER_FLOPS
 from tazza.ops.nn.pool import pool_window
 from tazza.tensor import DataType, TensorSpec
 
-WORDS = ("threads", "rows", "out_width", "unit", "out_depth", "out_height", "depth", "height", "width")
-ALONG = ("kernel", "step", "left", "X", "Y", "depths", "heights", "widths")
-"""Words of the block: rows of Y, C or 1; then the window along W, and tables of what windows see of each dimension."""
+BLOCK = Fields("kernel step left", after=VIEWS)
+"""The window along W."""
 
 WIDER = 4
 """How many times as wide as the image a window may be: it is looked at whole, what lies in the pads too."""
@@ -122,17 +125,20 @@ def _launch(op: OpView, X: TensorSpec, *, by_channel: bool) -> Launch:
     window, outs = pool_window(op, X.shape)
     N, C, *image = images_of(op, X)
     sides = sides_of(window, image, outs)
-    extents, *_, out = zip(*sides, strict=True)
-    (_, kernel, step, left, _), (taps, tables) = sides[-1], views_of(sides)
+    *_, out = zip(*sides, strict=True)
+    (_, kernel, step, left, _), (taps, views) = sides[-1], views_of(sides)
     rows = (N if by_channel else N * C) * out[0] * out[1]
     unit = C if by_channel else 1
-    threads = threads_of(rows * out[2] * unit, 4 * taps, 4 * (1 + taps), rows)
+    words = BLOCK.words(
+        **{"threads": threads_of(rows * out[2] * unit, 4 * taps, 4 * (1 + taps), rows), "rows": rows, "unit": unit},
+        **{"kernel": kernel, "step": step, "left": left},
+        **views,
+    )
     p = np.float32(op.p)
     columns = "single column" if out[2] == 1 else "dense columns" if step == 1 else "columns"
     kind = "channels" if by_channel else columns
     address = SOURCES.compiled(f"norm {float(p)!r} pool by {kind}", functools.partial(_write, p=p, kind=kind))
-    words = (threads, rows, out[2], unit, out[0], out[1], *extents, kernel, step, left)
-    return BlockLaunch(address, (*words, Slot("X"), Slot("Y"), *tables))
+    return BlockLaunch(address, words)
 
 
 class Over(Protocol):
@@ -148,43 +154,34 @@ class Over(Protocol):
 
 def _write(lines: Lines, *, p: np.float32, kind: str) -> None:
     """Loop over the rows of Y that are this thread's."""
-    w = Writer(lines, (*WORDS, *ALONG), ("X", "Y", "depths", "heights", "widths"))
-    v, word, row_of = w.v, w.w, w.mul(w.w["width"], w.w["unit"])
-    length = w.mul(word["out_width"], word["unit"])
-    image = w.mul(w.mul(word["depth"], word["height"]), row_of)
+    w = Writer(lines, BLOCK)
+    v, row_of = w.v, w.mul(w.w.width, w.w.unit)
 
-    def row(r: str) -> None:
-        above = w.div(r, word["out_height"])
-        heights = pair_at(lines, word["heights"], w.rem(r, word["out_height"]))
-        depths = pair_at(lines, word["depths"], w.rem(above, word["out_depth"]))
-        x = element(lines, word["X"], w.mul(w.div(above, word["out_depth"]), image))
-        y = element(lines, word["Y"], w.mul(r, length))
-
+    def row(seen: Seen) -> None:
         def over(line: Callable[[str, str], str], *, lanes: bool = False) -> str:
             """Return the norm of what `line(where a row of X begins, sum so far)` adds up; with `lanes` of them all."""
 
             def plane(d: str, total: str) -> str:
-                top = w.mul(d, word["height"])
-                return fold_loop(v, *heights, total, lambda h, total: line(w.mul(w.add(top, h), row_of), total))
+                top = w.mul(d, w.w.height)
+                return fold_loop(v, *seen.heights, total, lambda h, total: line(w.mul(w.add(top, h), row_of), total))
 
-            total = fold_loop(v, *depths, v.constant(0.0), plane)
+            total = fold_loop(v, *seen.depths, v.constant(0.0), plane)
             return _power(v, v.splat(v.sum(total)) if lanes else total, float(np.float32(1) / p))
 
         def powered(value: str) -> str:
             return _power(v, v.intrinsic("fabs", value), float(p))
 
-        KINDS[kind](w, x, y, over, powered)
+        KINDS[kind](w, seen.x, seen.y, over, powered)
 
-    first, last = share(lines, word["rows"])
-    count_loop(lines, first, last, row)
+    each_row_of_y(w, "float", row)
 
 
 def _channels(w: Writer, x: str, y: str, over: Over, powered: Callable[[str], str]) -> None:
     """Take the places of a row one by one, each with all its channels."""
-    lines, v, channels = w.lines, w.v, w.w["unit"]
+    lines, v, channels = w.lines, w.v, w.w.unit
 
     def place(q: str) -> None:
-        widths = pair_at(lines, w.w["widths"], q)
+        widths = pair_at(lines, w.w.widths, q)
         target = element(lines, y, w.mul(q, channels))
 
         def some(i: str, mask: str | None) -> None:
@@ -199,13 +196,13 @@ def _channels(w: Writer, x: str, y: str, over: Over, powered: Callable[[str], st
 
         each_vector(v, "0", channels, some)
 
-    count_loop(lines, "0", w.w["out_width"], place)
+    count_loop(lines, "0", w.w.out_width, place)
 
 
 def _single(w: Writer, x: str, y: str, over: Over, powered: Callable[[str], str]) -> None:
     """Where a row of Y has one place, add up vectors of what its window sees."""
     v = w.v
-    widths = pair_at(w.lines, w.w["widths"], "0")
+    widths = pair_at(w.lines, w.w.widths, "0")
 
     def line(start: str, total: str) -> str:
         def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
@@ -219,27 +216,26 @@ def _single(w: Writer, x: str, y: str, over: Over, powered: Callable[[str], str]
 
 def _columns(w: Writer, x: str, y: str, over: Over, powered: Callable[[str], str], *, dense: bool) -> None:
     """Take a row in vectors; of each row of X that windows see, element by element of the windows."""
-    lines, v, step, width = w.lines, w.v, w.w["step"], w.w["width"]
+    lines, v, step, width = w.lines, w.v, w.w.step, w.w.width
     whole = Vector(lines, v.count, DataType.INT32)
     limit = whole.full(width)
 
     def some(q: str, mask: str | None) -> None:
-        begin = w.sub(w.mul(q, step), w.w["left"])
+        begin = w.sub(w.mul(q, step), w.w.left)
 
         def line(start: str, total: str) -> str:
             def one(j: str, total: str) -> str:
                 column = w.add(begin, j)
-                inside = lines.let(f"icmp ult {whole.type} {whole.counted(column, step)}, {limit}")
-                inside = inside if mask is None else lines.let(f"and {v.mask} {inside}, {mask}")
+                inside = v.both(lines.let(f"icmp ult {whole.type} {whole.counted(column, step)}, {limit}"), mask)
                 at = element(lines, x, w.add(start, column))
                 value = v.load(at, "0", inside) if dense else gather(v, at, step, inside)
                 return v.select(inside, v.add(total, powered(value)), total)
 
-            return fold_loop(v, "0", w.w["kernel"], total, one)
+            return fold_loop(v, "0", w.w.kernel, total, one)
 
         v.store(over(line), y, q, mask)
 
-    each_vector(v, "0", w.w["out_width"], some)
+    each_vector(v, "0", w.w.out_width, some)
 
 
 KINDS: Mapping[str, Callable[[Writer, str, str, Over, Callable[[str], str]], None]] = {

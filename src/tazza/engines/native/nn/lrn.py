@@ -1,7 +1,6 @@
 """LRN of row-major float32 images, with and without scale: each window is added by itself, in vectors along the image.
 
-Letters as in `ops.lrn`. Threads share the planes, N * C. Words of the block: threads, N * C, C, H * W, how many
-channels a window has before and behind its own, then alpha / size and bias as float64, and the addresses.
+Letters as in `ops.lrn`. Threads share the planes, N * C, of H * W elements.
 """
 
 from __future__ import annotations
@@ -9,8 +8,9 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from tazza.codegen.block import BlockLaunch, Slot, accepts_rows_or_vendor, all_float32, float_word
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.block import BlockLaunch, accepts_rows_or_vendor, all_float32
+from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop, each_vector, fold_loop, lanes_of, share
 from tazza.codegen.rows import element
@@ -23,7 +23,8 @@ from tazza.runtime.machine import machine
 from tazza.tensor import ROW_MAJOR, TensorSpec
 from tazza.tensor.offer import Offer
 
-PLANES, C, AREA, BEFORE, BEHIND, WEIGHT, BIAS, ADDRESSES = range(1, 9)
+BLOCK = Fields("threads planes C area before behind", doubles="weight bias", addresses="X Y scale")
+"""How many channels a window has before and behind its own; the weight is alpha / size."""
 FLOPS = 60
 """Of a power."""
 ROOTS = {0.5: "1 / sqrt(s)", 0.75: "1 / (sqrt(s) * sqrt(sqrt(s)))", 1.0: "1 / s"}
@@ -48,32 +49,32 @@ def _launch(op: OpView, X: TensorSpec, scaled: bool) -> Launch:
         f"lrn, {power}{', scale' if scaled else ''}", partial(_write, power=power, scaled=scaled)
     )
     planes, area = X.shape[0] * channels, X.shape[2] * X.shape[3]
-    threads = threads_of(X.size, 2 * op.size + FLOPS, 12, planes)
-    window = (min((op.size - 1) // 2, channels), min(op.size // 2, channels))
-    numbers = (float_word(op.alpha / op.size), float_word(op.bias))
-    letters = ("X", "Y", "scale") if scaled else ("X", "Y")
-    return BlockLaunch(address, (threads, planes, channels, area, *window, *numbers, *map(Slot, letters)))
+    words = BLOCK.words(
+        **{"threads": threads_of(X.size, 2 * op.size + FLOPS, 12, planes), "planes": planes, "C": channels},
+        **{"area": area, "before": min((op.size - 1) // 2, channels), "behind": min(op.size // 2, channels)},
+        **{"weight": op.alpha / op.size, "bias": op.bias},
+        **({} if scaled else {"scale": 0}),
+    )
+    return BlockLaunch(address, words)
 
 
 def _write(lines: Lines, power: str, scaled: bool) -> None:
-    v = lanes_of(lines)
-    channels, area, before, behind = (lines.load_word("%block", word) for word in (C, AREA, BEFORE, BEHIND))
-    weight, bias = (_number(v, word) for word in (WEIGHT, BIAS))
-    pointers = [lines.load_pointer("%block", ADDRESSES + i) for i in range(3 if scaled else 2)]
+    v, w = lanes_of(lines), BLOCK.load(lines)
+    weight, bias = v.of_double(w.weight), v.of_double(w.bias)
+    pointers = [w.X, w.Y, *([w.scale] if scaled else [])]
     expression = Expression.parse(power)
 
     def plane(n: str) -> None:
-        own = lines.let(f"urem i64 {n}, {channels}")
-        first = lines.most(lines.let(f"sub i64 {own}, {before}"), "0")
-        last = lines.let(f"add i64 {lines.let(f'add i64 {own}, {behind}')}, 1")
-        last = lines.least(last, channels)
-        image = element(lines, pointers[0], lines.let(f"mul i64 {lines.let(f'sub i64 {n}, {own}')}, {area}"))
-        x, *given = (element(lines, pointer, lines.let(f"mul i64 {n}, {area}")) for pointer in pointers)
+        own = lines.let(f"urem i64 {n}, {w.C}")
+        first = lines.most(lines.let(f"sub i64 {own}, {w.before}"), "0")
+        last = lines.let(f"add i64 {lines.let(f'add i64 {own}, {w.behind}')}, 1")
+        last = lines.least(last, w.C)
+        image = element(lines, pointers[0], lines.let(f"mul i64 {lines.let(f'sub i64 {n}, {own}')}, {w.area}"))
+        x, *given = (element(lines, pointer, lines.let(f"mul i64 {n}, {w.area}")) for pointer in pointers)
 
         def some(i: str, mask: str | None) -> None:
             def one(c: str, total: str) -> str:
-                at = element(lines, image, lines.let(f"mul i64 {c}, {area}"))
-                value = v.load(at, i, mask)
+                value = v.load(element(lines, image, lines.let(f"mul i64 {c}, {w.area}")), i, mask)
                 return v.fma(value, value, total)
 
             total = v.fma(fold_loop(v, first, last, v.constant(0.0), one), weight, bias)
@@ -82,13 +83,6 @@ def _write(lines: Lines, power: str, scaled: bool) -> None:
             for pointer, value in zip(given, results, strict=False):
                 v.store(value, pointer, i, mask)
 
-        each_vector(v, "0", area, some)
+        each_vector(v, "0", w.area, some)
 
-    begin, end = share(lines, lines.load_word("%block", PLANES))
-    count_loop(lines, begin, end, plane)
-
-
-def _number(v: Lanes, word: int) -> str:
-    """Return a vector that is full of a number of the block."""
-    value = v.lines.let(f"load double, ptr {element(v.lines, '%block', str(word), 'double')}")
-    return v.splat(v.lines.let(f"fptrunc double {value} to float"))
+    count_loop(lines, *share(lines, w.planes), plane)

@@ -1,7 +1,7 @@
 """MaxPoolWithIndex and its gradient, of float32 images: channels are shared by the threads.
 
-Letters: N images, C channels, H and W of the image, h and w of Y, kH and kW of the window, which goes down by sH and to
-the right by sW and begins `top` above and `left` beside the image.
+Letters: N images, C channels, H and W of the image, oH and oW of Y, kH and kW of the window, which goes down by sH and
+to the right by sW and begins `top` above and `left` beside the image.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Slot
+from tazza.codegen.block import BlockLaunch
 from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
@@ -23,7 +23,7 @@ from tazza.ops.nn.pool import clipped_pool_window, pool_window
 from tazza.ops.nn.window import LOWEST
 from tazza.tensor import DataType, TensorSpec
 
-WINDOWS = Fields("threads planes H W h w kH kW sH sW top left")
+WINDOWS = Fields("threads planes H W oH oW kH kW sH sW top left")
 BLOCK = Fields(addresses="X Y Index", after=WINDOWS)
 GRADIENT_BLOCK = Fields(addresses="dY Index dX", after=WINDOWS)
 MOST_TAPS = 4096
@@ -34,14 +34,17 @@ BYTES, FLOPS = 24, 8
 
 def _windows(op: OpView, X: TensorSpec) -> dict[str, int] | Unsupported:
     """Return the numbers of the block."""
-    out = cast("tuple[int, int]", pool_window(op, X.shape)[1])
+    oH, oW = cast("tuple[int, int]", pool_window(op, X.shape)[1])
     window = clipped_pool_window(op, X.shape)
-    N, C, height, width = X.shape
-    if window.size > max(MOST_TAPS, height * width):
-        return Unsupported(f"a kernel {window.kernel} over {height} x {width}: it looks at each of its places")
-    threads = threads_of(N * C * out[0] * out[1], FLOPS * window.size, BYTES)
-    numbers = (max(1, min(threads, N * C)), N * C, height, width, *out, *window.kernel, *window.stride, *window.head)
-    return dict(zip(WINDOWS, numbers, strict=True))
+    N, C, H, W = X.shape
+    if window.size > max(MOST_TAPS, H * W):
+        return Unsupported(f"a kernel {window.kernel} over {H} x {W}: it looks at each of its places")
+    threads = threads_of(N * C * oH * oW, FLOPS * window.size, BYTES, N * C)
+    (kH, kW), (sH, sW), (top, left) = window.kernel, window.stride, window.head
+    return {
+        **{"threads": threads, "planes": N * C, "H": H, "W": W, "oH": oH, "oW": oW},
+        **{"kH": kH, "kW": kW, "sH": sH, "sW": sW, "top": top, "left": left},
+    }
 
 
 @native(MAX_POOL_WITH_INDEX, float32=True)
@@ -50,8 +53,7 @@ def prepare_max_pool_with_index(op: OpView, X: TensorSpec) -> Launch | Unsupport
     windows = _windows(op, X)
     if isinstance(windows, Unsupported):
         return windows
-    address = SOURCES.compiled("max pool with index", _largest)
-    return BlockLaunch(address, BLOCK.words(**windows, X=Slot("X"), Y=Slot("Y"), Index=Slot("Index")))
+    return BlockLaunch(SOURCES.compiled("max pool with index", _largest), BLOCK.words(**windows))
 
 
 @native(MAX_POOL_WITH_INDEX_GRADIENT, float32=True)
@@ -66,7 +68,7 @@ def prepare_max_pool_with_index_gradient(op: OpView, dX: TensorSpec) -> Launch |
         address = SOURCES.compiled(text, lambda lines: _pick(lines, step))
     else:
         address = SOURCES.compiled("max pool with index gradient", _back)
-    return BlockLaunch(address, GRADIENT_BLOCK.words(**windows, dY=Slot("dY"), Index=Slot("Index"), dX=Slot("dX")))
+    return BlockLaunch(address, GRADIENT_BLOCK.words(**windows))
 
 
 def _lie_apart(windows: Mapping[str, int]) -> bool:
@@ -76,8 +78,7 @@ def _lie_apart(windows: Mapping[str, int]) -> bool:
 
 def _each_channel(lines: Lines, channel: Callable[[str], None]) -> None:
     """Run `channel(number)` for each channel of this thread."""
-    first, last = share(lines, WINDOWS.read(lines).planes)
-    count_loop(lines, first, last, channel)
+    count_loop(lines, *share(lines, WINDOWS.read(lines).planes), channel)
 
 
 def _each_row(lines: Lines, row: Callable[[str, str, str], None], before: Callable[[str], None] | None = None) -> None:
@@ -91,7 +92,7 @@ def _each_row(lines: Lines, row: Callable[[str, str, str], None], before: Callab
         def one(p: str) -> None:
             row(n, p, lines.let(f"sub i64 {lines.let(f'mul i64 {p}, {at.sH}')}, {at.top}"))
 
-        count_loop(lines, "0", at.h, one)
+        count_loop(lines, "0", at.oH, one)
 
     _each_channel(lines, channel)
 
@@ -105,58 +106,54 @@ def _plane(lines: Lines, n: str, height: str, width: str) -> tuple[str, str]:
 def _largest(lines: Lines) -> None:
     """Take rows of Y in vectors; of each window, element by element, what is above all before."""
     v, whole = lanes_of(lines), Vector(lines, lanes_of(lines).count, DataType.INT32)
-    at = BLOCK.read(lines)
-    X, Y, Index = at.X, at.Y, at.Index
-    width, out_width, kernel_width, step, left = at.W, at.w, at.kW, at.sW, at.left
-    step_bytes = lines.let(f"mul i64 {step}, 4")
+    w = BLOCK.load(lines)
+    step_bytes = lines.let(f"mul i64 {w.sW}, 4")
     found = [lines.let(f"alloca {kind}") for kind in (v.type, whole.type)]
 
     def row(n: str, p: str, top: str) -> None:
-        _, start = _plane(lines, n, at.H, at.W)
-        _, out_start = _plane(lines, n, at.h, at.w)
-        target = lines.let(f"add i64 {out_start}, {lines.let(f'mul i64 {p}, {out_width}')}")
-        x = element(lines, X, start)
+        _, start = _plane(lines, n, w.H, w.W)
+        _, out_start = _plane(lines, n, w.oH, w.oW)
+        target = lines.let(f"add i64 {out_start}, {lines.let(f'mul i64 {p}, {w.oW}')}")
+        x = element(lines, w.X, start)
 
         def some(q: str, mask: str | None) -> None:
             lines.do(f"store {v.type} {v.constant(float(LOWEST))}, ptr {found[0]}")
             lines.do(f"store {whole.type} {whole.constant(-1)}, ptr {found[1]}")
-            begin = lines.let(f"sub i64 {lines.let(f'mul i64 {q}, {step}')}, {left}")
-            inside = v.all_set if mask is None else mask
+            begin = lines.let(f"sub i64 {lines.let(f'mul i64 {q}, {w.sW}')}, {w.left}")
 
             def above(y: str, place: str) -> None:
                 """Take what lies `place` behind the left edge of the row y, if it is in the image."""
-                column = whole.counted(place, step)
-                fits = lines.let(f"icmp ult {whole.type} {column}, {whole.full(width)}")
-                fits = lines.let(f"and {v.mask} {fits}, {inside}")
-                line = lines.let(f"mul i64 {y}, {width}")
+                column = whole.counted(place, w.sW)
+                fits = v.both(lines.let(f"icmp ult {whole.type} {column}, {whole.full(w.W)}"), mask)
+                line = lines.let(f"mul i64 {y}, {w.W}")
                 here = Vector(lines, v.count, DataType.FLOAT)
                 source = element(lines, x, lines.let(f"add i64 {line}, {place}"))
                 seen = here.gather(source, "0", step_bytes, fits)
                 best, index = (
                     lines.let(f"load {kind}, ptr {one}") for kind, one in zip((v.type, whole.type), found, strict=True)
                 )
-                more = lines.let(f"and {v.mask} {fits}, {v.compare('ogt', seen, best)}")
+                more = v.both(fits, v.compare("ogt", seen, best))
                 number = lines.let(f"add {whole.type} {column}, {whole.full(line)}")
                 lines.do(f"store {v.type} {v.select(more, seen, best)}, ptr {found[0]}")
                 lines.do(f"store {whole.type} {whole.select(more, number, index)}, ptr {found[1]}")
 
             def line(i: str) -> None:
                 y = lines.let(f"add i64 {top}, {i}")
-                there = lines.let(f"icmp ult i64 {y}, {at.H}")
+                there = lines.let(f"icmp ult i64 {y}, {w.H}")
 
                 def across() -> None:
-                    count_loop(lines, "0", kernel_width, lambda j: above(y, lines.let(f"add i64 {begin}, {j}")))
+                    count_loop(lines, "0", w.kW, lambda j: above(y, lines.let(f"add i64 {begin}, {j}")))
 
                 when(lines, there, across)
 
-            count_loop(lines, "0", at.kH, line)
+            count_loop(lines, "0", w.kH, line)
             best, index = (
                 lines.let(f"load {kind}, ptr {one}") for kind, one in zip((v.type, whole.type), found, strict=True)
             )
-            v.store(best, element(lines, Y, target), q, mask)
-            whole.store(index, element(lines, Index, target, "i32"), q, mask)
+            v.store(best, element(lines, w.Y, target), q, mask)
+            whole.store(index, element(lines, w.Index, target, "i32"), q, mask)
 
-        each_vector(v, "0", out_width, some)
+        each_vector(v, "0", w.oW, some)
 
     _each_row(lines, row)
 
@@ -183,30 +180,30 @@ def _dividing(lines: Lines, width: str) -> tuple[str, Callable[[str], str]]:
 def _back(lines: Lines) -> None:
     """Fill a channel of dX with zeros, then add each element of dY where its index lies in its window."""
     v = lanes_of(lines)
-    at = GRADIENT_BLOCK.read(lines)
-    dY, Index, dX, width, out_width, step, left = at.dY, at.Index, at.dX, at.W, at.w, at.sW, at.left
-    short_width, row_of = _dividing(lines, width)
+    w = GRADIENT_BLOCK.load(lines)
+    short_width, row_of = _dividing(lines, w.W)
     nowhere = lines.let("alloca float")
 
     def clear(n: str) -> None:
-        size, start = _plane(lines, n, at.H, at.W)
-        dx = element(lines, dX, start)
+        size, start = _plane(lines, n, w.H, w.W)
+        dx = element(lines, w.dX, start)
 
         each_vector(v, "0", size, lambda i, mask: v.store(v.constant(0.0), dx, i, mask))
 
     def row(n: str, p: str, top: str) -> None:
-        size, start = _plane(lines, n, at.H, at.W)
-        _, out_start = _plane(lines, n, at.h, at.w)
-        source = lines.let(f"add i64 {out_start}, {lines.let(f'mul i64 {p}, {out_width}')}")
-        dx, dy, index = element(lines, dX, start), element(lines, dY, source), element(lines, Index, source, "i32")
+        size, start = _plane(lines, n, w.H, w.W)
+        _, out_start = _plane(lines, n, w.oH, w.oW)
+        source = lines.let(f"add i64 {out_start}, {lines.let(f'mul i64 {p}, {w.oW}')}")
+        dx, dy = element(lines, w.dX, start), element(lines, w.dY, source)
+        index = element(lines, w.Index, source, "i32")
 
         def one(q: str) -> None:
             place = lines.let(f"load i32, ptr {element(lines, index, q, 'i32')}")
             y = row_of(place)
             x = lines.let(f"sub i32 {place}, {lines.let(f'mul i32 {y}, {short_width}')}")
-            begin = lines.let(f"sub i64 {lines.let(f'mul i64 {q}, {step}')}, {left}")
+            begin = lines.let(f"sub i64 {lines.let(f'mul i64 {q}, {w.sW}')}, {w.left}")
             inside = lines.let(f"icmp ult i64 {lines.let(f'zext i32 {place} to i64')}, {size}")
-            for found, first, extent in ((y, top, at.kH), (x, begin, at.kW)):
+            for found, first, extent in ((y, top, w.kH), (x, begin, w.kW)):
                 off = lines.let(f"sub i64 {lines.let(f'zext i32 {found} to i64')}, {first}")
                 fits = lines.let(f"icmp ult i64 {off}, {extent}")
                 inside = lines.let(f"and i1 {inside}, {fits}")
@@ -216,7 +213,7 @@ def _back(lines: Lines) -> None:
             total = lines.let(f"fadd float {lines.let(f'load float, ptr {target}')}, {given}")
             lines.do(f"store float {total}, ptr {target}")
 
-        count_loop(lines, "0", out_width, one)
+        count_loop(lines, "0", w.oW, one)
 
     _each_row(lines, row, clear)
 
@@ -229,35 +226,32 @@ def _pick(lines: Lines, step: int) -> None:
     """
     v, whole = lanes_of(lines), Vector(lines, lanes_of(lines).count, DataType.INT32)
     real = Vector(lines, whole.count, DataType.FLOAT)
-    at = GRADIENT_BLOCK.read(lines)
-    dY, Index, dX, top, left = at.dY, at.Index, at.dX, at.top, at.left
-    height, width, out_height, out_width = at.H, at.W, at.h, at.w
-    kernel_height, kernel_width, down = at.kH, at.kW, at.sH
-    reached = lines.let(f"add i64 {lines.let(f'add i64 {width}, {left}')}, {step - 1}")
+    w = GRADIENT_BLOCK.load(lines)
+    reached = lines.let(f"add i64 {lines.let(f'add i64 {w.W}, {w.left}')}, {step - 1}")
     windows = lines.let(f"udiv i64 {reached}, {step}")
 
     def channel(n: str) -> None:
-        _, start = _plane(lines, n, at.H, at.W)
-        _, out_start = _plane(lines, n, at.h, at.w)
-        count_loop(lines, "0", height, lambda y: row(y, start, out_start))
+        _, start = _plane(lines, n, w.H, w.W)
+        _, out_start = _plane(lines, n, w.oH, w.oW)
+        count_loop(lines, "0", w.H, lambda y: row(y, start, out_start))
 
     def row(y: str, start: str, out_start: str) -> None:
         """Write row y of dX, from row p of dY or, between windows, with zeros."""
-        below = lines.let(f"add i64 {y}, {top}")
-        p = lines.let(f"udiv i64 {below}, {down}")
-        off = lines.let(f"sub i64 {below}, {lines.let(f'mul i64 {p}, {down}')}")
-        covered = lines.let(f"icmp ult i64 {off}, {kernel_height}")
-        covered = lines.let(f"and i1 {covered}, {lines.let(f'icmp ult i64 {p}, {out_height}')}")
-        first = lines.let(f"mul i64 {y}, {width}")
-        source = lines.let(f"add i64 {out_start}, {lines.let(f'mul i64 {p}, {out_width}')}")
-        dx = element(lines, dX, lines.let(f"add i64 {start}, {first}"))
-        dy, index = element(lines, dY, source), element(lines, Index, source, "i32")
+        below = lines.let(f"add i64 {y}, {w.top}")
+        p = lines.let(f"udiv i64 {below}, {w.sH}")
+        off = lines.let(f"sub i64 {below}, {lines.let(f'mul i64 {p}, {w.sH}')}")
+        covered = lines.let(f"icmp ult i64 {off}, {w.kH}")
+        covered = lines.let(f"and i1 {covered}, {lines.let(f'icmp ult i64 {p}, {w.oH}')}")
+        first = lines.let(f"mul i64 {y}, {w.W}")
+        source = lines.let(f"add i64 {out_start}, {lines.let(f'mul i64 {p}, {w.oW}')}")
+        dx = element(lines, w.dX, lines.let(f"add i64 {start}, {first}"))
+        dy, index = element(lines, w.dY, source), element(lines, w.Index, source, "i32")
 
         def some(q: str, mask: str | None) -> None:
             del mask  # of the windows; what is written has one of its own
-            there = lines.let(f"icmp ult {whole.type} {whole.counted(q, '1')}, {whole.full(out_width)}")
+            there = lines.let(f"icmp ult {whole.type} {whole.counted(q, '1')}, {whole.full(w.oW)}")
             given, chosen = real.load(dy, q, there), whole.load(index, q, there)
-            begin = lines.let(f"sub i64 {lines.let(f'mul i64 {q}, {step}')}, {left}")
+            begin = lines.let(f"sub i64 {lines.let(f'mul i64 {q}, {step}')}, {w.left}")
             for part in range(step):
                 places = [part * whole.count + lane for lane in range(whole.count)]
                 spread = [place // step for place in places]
@@ -265,15 +259,15 @@ def _pick(lines: Lines, step: int) -> None:
                 x = lines.let(f"add i64 {begin}, {places[0]}")
                 asked = whole.counted(lines.let(f"add i64 {first}, {x}"), "1")
                 here = lines.let(f"icmp eq {whole.type} {lines.shuffle(whole.type, spread, chosen)}, {asked}")
-                near = lines.let(f"icmp ult {whole.type} {behind}, {whole.full(kernel_width)}")
-                here = lines.let(f"and {v.mask} {here}, {near}")
+                near = lines.let(f"icmp ult {whole.type} {behind}, {whole.full(w.kW)}")
+                here = v.both(here, near)
                 value = v.select(here, lines.shuffle(v.type, spread, given), v.constant(0.0))
-                inside = lines.let(f"icmp ult {whole.type} {whole.counted(x, '1')}, {whole.full(width)}")
+                inside = lines.let(f"icmp ult {whole.type} {whole.counted(x, '1')}, {whole.full(w.W)}")
                 v.store(v.add(value, v.constant(0.0)), dx, x, inside)
 
         def zeros(x: str, mask: str | None) -> None:
             v.store(v.constant(0.0), dx, x, mask)
 
-        when(lines, covered, lambda: each_vector(v, "0", windows, some), lambda: each_vector(v, "0", width, zeros))
+        when(lines, covered, lambda: each_vector(v, "0", windows, some), lambda: each_vector(v, "0", w.W, zeros))
 
     _each_channel(lines, channel)

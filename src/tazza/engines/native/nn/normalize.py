@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import math
 
-from tazza.codegen.block import BlockLaunch, Slot
+from tazza.codegen.block import BlockLaunch
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import each_vector, lane_sums, lanes_of
-from tazza.codegen.rows import FIRST, FLOAT, D, each_row, row_at
+from tazza.codegen.rows import FLOAT, ROWS, each_row, row_at
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.nn.normalize import NORMALIZE_GRADIENT, SHORTEST
 from tazza.tensor import TensorSpec
 
+BLOCK = Fields(addresses="X dY dX", after=ROWS)
 FLOPS = 40
 """Of an element, with its quotients."""
 
@@ -28,15 +30,14 @@ def prepare_normalize_gradient(op: OpView, X: TensorSpec) -> Launch | Unsupporte
     if axis != len(X.shape) - 1:
         return Unsupported(f"it takes vectors along the last axis, not {X} along {axis}")
     rows, width = math.prod(X.shape[:-1]), X.shape[-1]
-    threads = threads_of(X.size, FLOPS, 12, rows)
-    slots = (Slot("X"), Slot("dY"), Slot("dX"))
-    return BlockLaunch(SOURCES.compiled("normalize gradient", _write), (threads, rows, width, 0, *slots))
+    words = BLOCK.words(threads=threads_of(X.size, FLOPS, 12, rows), N=rows, D=width)
+    return BlockLaunch(SOURCES.compiled("normalize gradient", _write), words)
 
 
 def _write(lines: Lines) -> None:
     """Length first, then y * dY, then dX = (dY - y * their sum) / length; short vectors have y = 0."""
-    v, width = lanes_of(lines, 64), lines.load_word("%block", D)
-    pointers = [lines.load_pointer("%block", FIRST + i) for i in range(3)]
+    v, at = lanes_of(lines, 64), BLOCK.read(lines)
+    pointers, width = (at.X, at.dY, at.dX), at.D
     zero = v.constant(0.0)
 
     def row(n: str) -> None:

@@ -15,26 +15,21 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tazza.codegen.block import BlockLaunch, Constant, Slot, accepts_dense, accepts_rows_or_vendor, all_float32
+from tazza.codegen.block import BlockLaunch, Constant, Slot, Word, accepts_dense, accepts_rows_or_vendor, all_float32
 from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.image import lies_as
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import (
-    count_loop,
-    each_vector,
-    fold_loop,
-    lane_sums,
-    lanes_below,
-    lanes_of,
-    share,
-)
-from tazza.codegen.rows import FIRST, FLOAT, D, each_row, element, row_at
+from tazza.codegen.loop import count_loop, each_vector, fold_loop, lane_sums, lanes_below, lanes_of, share
+from tazza.codegen.nest import nest_words
+from tazza.codegen.rows import FLOAT, ROWS, each_row, element, row_at
 from tazza.codegen.typed import Vector
+from tazza.codegen.writer import Writer
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.pointwise import kernel_address
@@ -47,12 +42,18 @@ from tazza.tensor import ROW_MAJOR, DataType, Layout, TensorSpec, channels_last
 from tazza.tensor.offer import Offer
 
 MOST_SPATIAL = 3
-ROWS, WIDTH, UNIT, DEPTH, HEIGHT, OUT_DEPTH, OUT_HEIGHT, OUT_WIDTH, MOST, POINTERS = range(1, 11)
-"""Words of the block behind the number of threads.
-
-ROWS is the number of rows of all slices, UNIT how many floats lie together for one place: C or 1; MOST is how many
-windows cover a place along W at most. The addresses follow: X Y dY dX, the tables of D, H, W, the shifts and counts of
-W."""
+Side = tuple[int, int, int, int, int]
+"""Extent, kernel, stride, pad before, and windows along one dimension."""
+VIEWS = Fields(
+    "threads rows unit depth height width out_depth out_height out_width", addresses="X Y depths heights widths"
+)
+"""`rows` are those of all slices, `unit` how many floats lie together for one place: C or 1. Tables tell for each place
+along D, H and W what a window sees, or which windows cover it."""
+BLOCK = Fields("most", addresses="dY dX shifts counts", after=VIEWS)
+"""`most` is how many windows cover a place along W at most, whose shifts and counts are for vectors of places."""
+MEANS = Fields(addresses="X Y", after=ROWS)
+PAIR = Fields("first last")
+"""Of a table: the first of some places, and the one behind the last."""
 
 
 # -- preparing ---------------------------------------------------------------------------------------------------------
@@ -102,17 +103,25 @@ def seen(extent: int, kernel: int, step: int, head: int, out: int) -> tuple[NDAr
     return first, np.clip(start + kernel, first, extent)
 
 
-def sides_of(window: Window, image: Sequence[int], outs: Sequence[int | None]) -> list[tuple[int, int, int, int, int]]:
+def sides_of(window: Window, image: Sequence[int], outs: Sequence[int | None]) -> list[Side]:
     """Return extent, kernel, stride, pad before and windows along D, H and W; those that there are not have 1 place."""
     there = zip(image, window.kernel, window.stride, window.head, (n or 0 for n in outs), strict=True)
     return [(1, 1, 1, 0, 1)] * (MOST_SPATIAL - window.rank) + list(there)
 
 
-def views_of(sides: Sequence[tuple[int, int, int, int, int]]) -> tuple[int, list[Constant]]:
-    """Return how many places the largest window sees, and tables of first and last ones along D, H and W."""
+def extents_of(sides: Sequence[Side], tables: Iterable[Constant]) -> dict[str, Word]:
+    """Return the words of VIEWS that say of what extents X and Y are, and what there is for each place."""
+    words: dict[str, Word] = {}
+    for name, (extent, *_, out), table in zip(("depth", "height", "width"), sides, tables, strict=True):
+        words |= {name: extent, f"out_{name}": out, f"{name}s": table}
+    return words
+
+
+def views_of(sides: Sequence[Side]) -> tuple[int, dict[str, Word]]:
+    """Return how many places the largest window sees, and words with tables of first and last ones."""
     tables = [seen(*side) for side in sides]
     taps = math.prod(int(np.max(last - first, initial=0)) for first, last in tables)
-    return taps, [Constant(np.stack(table, axis=1).astype(np.int64).tobytes()) for table in tables]
+    return taps, extents_of(sides, [Constant(np.stack(one, axis=1).astype(np.int64).tobytes()) for one in tables])
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +186,8 @@ def _whole_gradient(X: TensorSpec) -> Launch:
     rows, width = _rows_of(X)
     kinds = [(FLOAT, True), (FLOAT, False), (FLOAT, False)]
     address = kernel_address([Expression.parse("where(a0 == a1, a2, 0)")], kinds, [FLOAT], 1)
-    steps = (("X", 4 * width), ("Y", 4), ("dY", 4), ("dX", 4 * width))
-    head = (threads_of(X.size, 2, 8, rows), rows, width, 1, rows)
-    return BlockLaunch(address, (*head, *(word for letter, step in steps for word in (Slot(letter), step))))
+    operands = [(Slot(letter), (step,)) for letter, step in (("X", 4 * width), ("Y", 4), ("dY", 4), ("dX", 4 * width))]
+    return BlockLaunch(address, nest_words(threads_of(X.size, 2, 8, rows), ([rows], width), operands, by_rows=True))
 
 
 AVERAGES = [pools[type] for type, row in pools.rows.items() if row is not MAX]
@@ -193,9 +201,8 @@ def prepare_whole_average(op: OpView, X: TensorSpec) -> Offered:
 
     def make() -> Launch:
         rows, width = _rows_of(X)
-        threads = threads_of(X.size, 1, 4, rows)
-        address = SOURCES.compiled("means of whole images", _means)
-        return BlockLaunch(address, (threads, rows, width, 0, Slot("X"), Slot("Y")))
+        words = MEANS.words(threads=threads_of(X.size, 1, 4, rows), N=rows, D=width)
+        return BlockLaunch(SOURCES.compiled("means of whole images", _means), words)
 
     return Offer(make, estimate_ns=X.nbytes / machine().memory_bytes_per_ns)
 
@@ -206,24 +213,26 @@ def gradient_launch(op: OpView, X: TensorSpec, part: Part, *, by_channel: bool) 
     window = clipped_pool_window(op, X.shape)
     N, C, *image = images_of(op, X)
     sides = sides_of(window, image, outs)
-    (D, H, W), *_, out = zip(*sides, strict=True)
+    (D, *_, deep_out), (H, *_), _ = sides
     coverings = [Covering.of(*side) for side in sides]
     along = coverings[-1]
     lanes = _lane_count()
     slices, unit = (N * D, C) if by_channel else (N * C * D, 1)
     flops = part.flops * math.prod(one.most for one in coverings)
-    threads = threads_of(X.size, flops, 12, slices * H)
-    words = (threads, slices * H, W, unit, D, H, *out, along.most)
-    tables = (*(one.table() for one in coverings), *along.lanes(lanes))
+    shifts, counts = along.lanes(lanes)
+    words = BLOCK.words(
+        **{"threads": threads_of(X.size, flops, 12, slices * H), "rows": slices * H, "unit": unit},
+        **extents_of(sides, [one.table() for one in coverings]),
+        **{"most": along.most, "shifts": shifts, "counts": counts},
+    )
     apart = not by_channel and along.most <= 1
     body = (
         functools.partial(_channels, part=part) if by_channel else functools.partial(_columns, part=part, apart=apart)
     )
-    deep = D > 1 or out[0] > 1  # pads around a single slice make several windows
+    deep = D > 1 or deep_out > 1  # pads around a single slice make several windows
     kind = f"{part.name} pool gradient by {'channels' if by_channel else 'columns'} of {lanes}"
     kind += f"{', deep' if deep else ''}{', apart' if apart else ''}"
-    address = SOURCES.compiled(kind, functools.partial(_write, row=body, deep=deep))
-    return BlockLaunch(address, (*words, *(Slot(letter) for letter in ("X", "Y", "dY", "dX")), *tables))
+    return BlockLaunch(SOURCES.compiled(kind, functools.partial(_write, row=body, deep=deep)), words)
 
 
 def images_of(op: OpView, X: TensorSpec) -> list[int]:
@@ -258,16 +267,11 @@ WriteRow = Callable[[Lanes, Row], None]
 
 def _write(lines: Lines, row: WriteRow, *, deep: bool) -> None:
     """Loop over the slices, and over the rows of each, that are this thread's."""
-    v = lanes_of(lines)
-    rows, width, unit, depth, height = (_word(lines, i) for i in (ROWS, WIDTH, UNIT, DEPTH, HEIGHT))
-    X, Y, dY, dX, depth_table, height_table = (lines.load_pointer("%block", POINTERS + i) for i in range(6))
-    out_size = unit
-    for i in (OUT_DEPTH, OUT_HEIGHT, OUT_WIDTH):
-        out_size = lines.let(f"mul i64 {out_size}, {_word(lines, i)}")
-    out_height = _word(lines, OUT_HEIGHT)
-    out_length = lines.let(f"mul i64 {_word(lines, OUT_WIDTH)}, {unit}")
-    length = lines.let(f"mul i64 {width}, {unit}")
-    begin, end = share(lines, rows)
+    v, w = lanes_of(lines), BLOCK.load(lines)
+    depth, height = w.depth, w.height
+    out_length, length = (lines.let(f"mul i64 {width}, {w.unit}") for width in (w.out_width, w.width))
+    out_size = lines.let(f"mul i64 {lines.let(f'mul i64 {w.out_depth}, {w.out_height}')}, {out_length}")
+    begin, end = share(lines, w.rows)
     some = lines.most(height, "1")  # no rows: no slices either
     rounding = lines.let(f"sub i64 {some}, 1")
     after = lines.let(f"udiv i64 {lines.let(f'add i64 {end}, {rounding}')}, {some}")
@@ -277,16 +281,16 @@ def _write(lines: Lines, row: WriteRow, *, deep: bool) -> None:
         depths = None
         if deep:
             image = lines.let(f"udiv i64 {s}, {depth}")
-            depths = pair_at(lines, depth_table, lines.let(f"urem i64 {s}, {depth}"))
+            depths = pair_at(lines, w.depths, lines.let(f"urem i64 {s}, {depth}"))
         offset = lines.let(f"mul i64 {image}, {out_size}")
-        y, dy = element(lines, Y, offset), element(lines, dY, offset)
+        y, dy = element(lines, w.Y, offset), element(lines, w.dY, offset)
         top = lines.most(lines.let(f"sub i64 {begin}, {above}"), "0")
         bottom = lines.least(lines.let(f"sub i64 {end}, {above}"), height)
 
         def one_row(h: str) -> None:
             at = lines.let(f"mul i64 {lines.let(f'add i64 {above}, {h}')}, {length}")
-            x, dx = element(lines, X, at), element(lines, dX, at)
-            row(v, Row(x, dx, y, dy, depths, pair_at(lines, height_table, h), out_height, out_length))
+            x, dx = element(lines, w.X, at), element(lines, w.dX, at)
+            row(v, Row(x, dx, y, dy, depths, pair_at(lines, w.heights, h), w.out_height, out_length))
 
         count_loop(lines, top, bottom, one_row)
 
@@ -295,27 +299,24 @@ def _write(lines: Lines, row: WriteRow, *, deep: bool) -> None:
 
 def _means(lines: Lines) -> None:
     """Add up each row, in one order whatever the threads."""
-    v, width = lanes_of(lines), lines.load_word("%block", D)
-    X, Y = (lines.load_pointer("%block", FIRST + i) for i in range(2))
+    v, w = lanes_of(lines), MEANS.load(lines)
 
     def row(n: str) -> None:
-        x = row_at(lines, X, n, width)
-        total = v.sum(lane_sums(v, "0", width, lambda i, mask: v.load(x, i, mask)))
-        value = lines.let(f"fdiv float {total}, {lines.let(f'uitofp i64 {width} to float')}")
-        lines.do(f"store float {value}, ptr {element(lines, Y, n)}")
+        x = row_at(lines, w.X, n, w.D)
+        total = v.sum(lane_sums(v, "0", w.D, lambda i, mask: v.load(x, i, mask)))
+        value = lines.let(f"fdiv float {total}, {lines.let(f'uitofp i64 {w.D} to float')}")
+        lines.do(f"store float {value}, ptr {element(lines, w.Y, n)}")
 
     each_row(lines, row)
 
 
 def _channels(v: Lanes, row: Row, *, part: Part) -> None:
     """Take the places of a row one by one, each with all its channels."""
-    lines = v.lines
-    table = lines.load_pointer("%block", POINTERS + 6)
-    width, channels = _word(lines, WIDTH), _word(lines, UNIT)
+    lines, w = v.lines, BLOCK.load(v.lines)
 
-    def place(w: str) -> None:
-        first, last = pair_at(lines, table, w)
-        here = lines.let(f"mul i64 {w}, {channels}")
+    def place(i: str) -> None:
+        first, last = pair_at(lines, w.widths, i)
+        here = lines.let(f"mul i64 {i}, {w.unit}")
         x, dx = element(lines, row.x, here), element(lines, row.dx, here)
 
         def body(i: str, mask: str | None) -> None:
@@ -323,7 +324,7 @@ def _channels(v: Lanes, row: Row, *, part: Part) -> None:
 
             def line(start: str, total: str) -> str:
                 def one(p: str, total: str) -> str:
-                    at = lines.let(f"add i64 {start}, {lines.let(f'mul i64 {p}, {channels}')}")
+                    at = lines.let(f"add i64 {start}, {lines.let(f'mul i64 {p}, {w.unit}')}")
                     at = lines.let(f"add i64 {at}, {i}")
                     seen, given = v.load(row.y, at, mask), v.load(row.dy, at, mask)
                     return part.add(v, total, told, seen, given)
@@ -332,9 +333,9 @@ def _channels(v: Lanes, row: Row, *, part: Part) -> None:
 
             v.store(_over_lines(v, row, line), dx, i, mask)
 
-        each_vector(v, "0", channels, body)
+        each_vector(v, "0", w.unit, body)
 
-    count_loop(lines, "0", width, place)
+    count_loop(lines, "0", w.width, place)
 
 
 def _columns(v: Lanes, row: Row, *, part: Part, apart: bool) -> None:
@@ -342,9 +343,7 @@ def _columns(v: Lanes, row: Row, *, part: Part, apart: bool) -> None:
 
     With `apart` windows do not overlap along W.
     """
-    lines = v.lines
-    table, shifts, counts = (lines.load_pointer("%block", POINTERS + i) for i in (6, 7, 8))
-    width, out_width, most = (_word(lines, i) for i in (WIDTH, OUT_WIDTH, MOST))
+    lines, w = v.lines, BLOCK.load(v.lines)
     places = Vector(lines, v.count, DataType.INT32)
     whole = places.type
 
@@ -352,24 +351,25 @@ def _columns(v: Lanes, row: Row, *, part: Part, apart: bool) -> None:
         told = part.told(v, v.load(row.x, i, mask))
         # The tables are filled up to whole vectors.
         shift, count = (
-            lines.let(f"load {whole}, ptr {element(lines, pointer, i, 'i32')}, align 4") for pointer in (shifts, counts)
+            lines.let(f"load {whole}, ptr {element(lines, pointer, i, 'i32')}, align 4")
+            for pointer in (w.shifts, w.counts)
         )
-        base, _ = pair_at(lines, table, i)
+        base, _ = pair_at(lines, w.widths, i)
 
         def line(start: str, total: str) -> str:
             def one(j: str, total: str) -> str:
                 first = lines.let(f"add i64 {base}, {j}")
                 at = lines.let(f"add i64 {start}, {first}")
-                inside = lanes_below(v, lines.let(f"sub i64 {out_width}, {first}"))
+                inside = lanes_below(v, lines.let(f"sub i64 {w.out_width}, {first}"))
                 seen, given = (_permute(v, v.load(pointer, at, inside), shift) for pointer in (row.y, row.dy))
                 covered = lines.let(f"icmp slt {whole} {places.full(j)}, {count}")
                 return v.select(covered, part.add(v, total, told, seen, given), total)
 
-            return one("0", total) if apart else fold_loop(v, "0", most, total, one)
+            return one("0", total) if apart else fold_loop(v, "0", w.most, total, one)
 
         v.store(_over_lines(v, row, line), row.dx, i, mask)
 
-    each_vector(v, "0", width, body)
+    each_vector(v, "0", w.width, body)
 
 
 def _over_lines(v: Lanes, row: Row, line: Callable[[str, str], str]) -> str:
@@ -412,11 +412,33 @@ def _permute(v: Lanes, value: str, places: str) -> str:
     return result
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Where a row of Y begins, and its image in X; the places along D and H that its windows see."""
+
+    x: str
+    y: str
+    depths: tuple[str, str]
+    heights: tuple[str, str]
+
+
+def each_row_of_y(w: Writer, kind: str, row: Callable[[Seen], None]) -> None:
+    """Run `row` for the rows of Y of this thread, in a block that begins with VIEWS."""
+    word, lines = w.w, w.lines
+    length, line = w.mul(word.out_width, word.unit), w.mul(word.width, word.unit)
+    image = w.mul(w.mul(word.depth, word.height), line)
+
+    def one(r: str) -> None:
+        above = w.div(r, word.out_height)
+        heights = pair_at(lines, word.heights, w.rem(r, word.out_height))
+        depths = pair_at(lines, word.depths, w.rem(above, word.out_depth))
+        x = element(lines, word.X, w.mul(w.div(above, word.out_depth), image), kind)
+        row(Seen(x, element(lines, word.Y, w.mul(r, length), kind), depths, heights))
+
+    count_loop(lines, *share(lines, word.rows), one)
+
+
 def pair_at(lines: Lines, table: str, index: str) -> tuple[str, str]:
     """Return both numbers of a place in a table of pairs."""
-    at = element(lines, table, lines.let(f"shl i64 {index}, 1"), "i64")
-    return lines.load_word(at, 0), lines.load_word(at, 1)
-
-
-def _word(lines: Lines, index: int) -> str:
-    return lines.load_word("%block", index)
+    at = PAIR.read(lines, block=element(lines, table, lines.let(f"mul i64 {index}, {len(PAIR)}"), "i64"))
+    return at.first, at.last

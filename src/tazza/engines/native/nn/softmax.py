@@ -5,36 +5,38 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tazza.codegen.block import BlockLaunch, Slot
+from tazza.codegen.block import BlockLaunch
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import each_vector, lanes_of, sweep
-from tazza.codegen.rows import EXP_FLOPS, FIRST, D, each_row, row_at, softmax_row
+from tazza.codegen.rows import EXP_FLOPS, ROWS, each_row, row_at, softmax_row
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, OpView
 from tazza.ops.nn.softmax import SOFTMAX, SOFTMAX_GRADIENT
 from tazza.tensor import TensorSpec
 
+BLOCK = Fields(addresses="X Y", after=ROWS)
+GRADIENT_BLOCK = Fields(addresses="Y dY dX", after=ROWS)
 
-def matrix_words(op: OpView, X: TensorSpec, flops: float = EXP_FLOPS) -> list[int]:
-    """Return the head of the block for X cut at `axis`."""
-    rows = math.prod(X.shape[: op.axis])
-    columns = math.prod(X.shape[op.axis :])
-    return [threads_of(X.size, flops, 8, rows), rows, columns, 0]
+
+def matrix_words(op: OpView, X: TensorSpec, flops: float = EXP_FLOPS) -> dict[str, int]:
+    """Return what ROWS are for X cut at `axis`."""
+    rows, columns = math.prod(X.shape[: op.axis]), math.prod(X.shape[op.axis :])
+    return {"threads": threads_of(X.size, flops, 8, rows), "N": rows, "D": columns}
 
 
 @native(SOFTMAX, batch_invariant=True, float32=True)
 def prepare_softmax(op: OpView, X: TensorSpec) -> Launch:
     """Compile Softmax."""
-    return BlockLaunch(SOURCES.compiled("softmax", _softmax), (*matrix_words(op, X), Slot("X"), Slot("Y")))
+    return BlockLaunch(SOURCES.compiled("softmax", _softmax), BLOCK.words(**matrix_words(op, X)))
 
 
 def _softmax(lines: Lines) -> None:
-    v, width = lanes_of(lines), lines.load_word("%block", D)
-    X, Y = (lines.load_pointer("%block", FIRST + i) for i in range(2))
+    v, w = lanes_of(lines), BLOCK.load(lines)
 
     def row(n: str) -> None:
-        softmax_row(v, row_at(lines, X, n, width), row_at(lines, Y, n, width), width)
+        softmax_row(v, row_at(lines, w.X, n, w.D), row_at(lines, w.Y, n, w.D), w.D)
 
     each_row(lines, row)
 
@@ -42,16 +44,16 @@ def _softmax(lines: Lines) -> None:
 @native(SOFTMAX_GRADIENT, float32=True)
 def prepare_softmax_gradient(op: OpView, Y: TensorSpec) -> Launch:
     """Compile SoftmaxGradient."""
-    words = (*matrix_words(op, Y, 4), Slot("Y"), Slot("dY"), Slot("dX"))
+    words = GRADIENT_BLOCK.words(**matrix_words(op, Y, 4))
     return BlockLaunch(SOURCES.compiled("softmax gradient", _softmax_gradient), words)
 
 
 def _softmax_gradient(lines: Lines) -> None:
-    v, width = lanes_of(lines), lines.load_word("%block", D)
-    Y, dY, dX = (lines.load_pointer("%block", FIRST + i) for i in range(3))
+    v, at = lanes_of(lines), GRADIENT_BLOCK.read(lines)
+    pointers, width = (at.Y, at.dY, at.dX), at.D
 
     def row(n: str) -> None:
-        y, dy, dx = (row_at(lines, one, n, width) for one in (Y, dY, dX))
+        y, dy, dx = (row_at(lines, one, n, width) for one in pointers)
 
         def products(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
             return (v.fma(v.load(y, i, mask), v.load(dy, i, mask), carried[0]),)

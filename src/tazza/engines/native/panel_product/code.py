@@ -21,6 +21,7 @@ from functools import partial
 
 from tazza.codegen.block import Constant, Scratch, Word
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import THREAD_NS, lane_count
 from tazza.codegen.loop import carry_loop, count_loop, load, load_one, share
 from tazza.codegen.rows import element
@@ -51,12 +52,10 @@ RESULT_BYTES, ROW_BYTES = 8, 6
 """What it costs to write a number, and to read and split one of X, as if so much came from memory."""
 WEIGHT_PASSES = 1.5
 """How often one goes over its weights, which are packed first."""
-WORDS = (
-    *("threads", "X", "P", "N", "K", "panels", "blocks", "tiles", "parts"),
-    *("shape", "room", "room_bytes", "sums_bytes", "chunks", "passes", "by_rows", "taken"),
-)
-"""Names of the words that every kernel begins with; those of the second line are for tile registers."""
-ADDRESSES = ("X", "P", "shape", "room", "taken")
+TILES = Fields("room_bytes sums_bytes chunks passes by_rows", addresses="shape room taken", after=Fields("threads"))
+"""For tile registers."""
+PRODUCT = Fields("N K panels blocks tiles parts", addresses="X P", after=TILES)
+"""What every kernel begins with."""
 
 
 @dataclass(frozen=True)
@@ -205,15 +204,16 @@ class Code:
 
 def finish(lines: Lines) -> None:
     """Write what comes behind the work of all threads."""
-    give_back(lines, WORDS.index("threads"), WORDS.index("taken"))
+    at = PRODUCT.read(lines)
+    give_back(lines, at.threads, at.taken)
 
 
 class PanelWriter(Writer):
-    """Writes a kernel that begins with products in panels; the block has WORDS and behind them `names`."""
+    """Writes a kernel that begins with products in panels: `fields` are those of PRODUCT and others behind them."""
 
-    def __init__(self, lines: Lines, code: Code, names: Sequence[str], addresses: Sequence[str]) -> None:
+    def __init__(self, lines: Lines, code: Code, fields: Fields) -> None:
         """Read the words."""
-        super().__init__(lines, (*WORDS, *names), (*ADDRESSES, *addresses))
+        super().__init__(lines, fields)
         self.code = code
         self.floats = code.vectors * self.v.count  # of a panel, for one k
         self.panel_floats = self.mul(self.w["K"], self.floats)

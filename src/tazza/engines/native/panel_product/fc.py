@@ -8,6 +8,7 @@ from typing import cast
 
 from tazza.codegen.block import BlockLaunch, Scratch, Slot, Word, accepts_rows, all_float32
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.loop import lanes_below, load, store
 from tazza.codegen.rows import element
 from tazza.codegen.vector import Emission
@@ -15,7 +16,7 @@ from tazza.codegen.writer import FLOAT
 from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native.panel_product import SOURCES
-from tazza.engines.native.panel_product.code import WORDS, Code, PanelWriter, Tiling, finish
+from tazza.engines.native.panel_product.code import PRODUCT, Code, PanelWriter, Tiling, finish
 from tazza.engines.native.panel_product.panels import ENGINE, Panels
 from tazza.engines.native.panel_product.tile_product import tiled
 from tazza.operator import Expression, LaidOut, OpView, Spec, Unsupported, launcher
@@ -72,8 +73,7 @@ def product_launch(tiling: Tiling, code: ProductCode, given: Mapping[str, Word] 
     address = SOURCES.compiled(code.description, code.write, finish)
     room = words["room"]
     before = room.offset if isinstance(room, Scratch) else 0
-    names = (*WORDS, *code.names)
-    return BlockLaunch(address, tuple(words[name] for name in names), before + tiling.scratch_bytes)
+    return BlockLaunch(address, code.fields.words(**words), before + tiling.scratch_bytes)
 
 
 @dataclass(frozen=True)
@@ -95,18 +95,13 @@ class ProductCode:
         return f"panel product {self.products} {self.operands} {self.biased} {follows}"
 
     @property
-    def addresses(self) -> tuple[str, ...]:
-        """Words that are addresses."""
-        return ("b", "Y", *(f"S{i}" for i in range(self.operands)))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Words behind those of all products."""
-        return (*self.addresses, "M")
+    def fields(self) -> Fields:
+        """The words of its block."""
+        return Fields("M", addresses=" ".join(("b", "Y", *(f"S{i}" for i in range(self.operands)))), after=PRODUCT)
 
     def write(self, lines: Lines) -> None:
         """Write the work of one thread: the outputs of its panels, for all rows."""
-        writer = PanelWriter(lines, self.products, self.names, self.addresses)
+        writer = PanelWriter(lines, self.products, self.fields)
         outputs, w = _Outputs(writer, self), writer.w
         # Steps of recurrent nets have their X one behind the other, so that every second one goes back.
         start = writer.lines.let(f"ptrtoint ptr {w['X']} to i64")

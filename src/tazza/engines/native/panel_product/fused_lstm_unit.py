@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Slot, Word, accepts_rows, all_float32, float_word
+from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, all_float32
 from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.loop import count_loop, lanes_below, load, store
 from tazza.codegen.rows import element
 from tazza.codegen.writer import FLOAT
 from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native.panel_product import SOURCES
-from tazza.engines.native.panel_product.code import WORDS, Code, PanelWriter, Tiling, finish
+from tazza.engines.native.panel_product.code import PRODUCT, Code, PanelWriter, Tiling, finish
 from tazza.engines.native.panel_product.panels import ENGINE, Panels
 from tazza.engines.native.panel_product.tile_product import tiled
 from tazza.engines.native.recurrent.lstm_unit import cell
@@ -22,8 +23,8 @@ from tazza.operator.choice import MADE
 from tazza.ops.recurrent.fused_lstm_unit import FUSED_LSTM_UNIT
 from tazza.tensor import ROW_MAJOR, TensorSpec
 
-OPERANDS = ("b", "rows", "H_prev", "C_prev", "seq_lengths", "timestep", "gates", "H", "C")
-NUMBERS = ("D", "bias")
+OPERANDS = "b rows H_prev C_prev seq_lengths timestep gates H C"
+UNITS = Fields("D", doubles="bias", addresses=OPERANDS, after=PRODUCT)
 GATES, VECTORS = 4, 2
 """Of a unit, and of a panel."""
 LEAST_WEIGHTS = 1 << 16
@@ -59,14 +60,10 @@ def unit_tiling(N: int, D: int, K: int) -> Tiling:
 
 def unit_launch(tiling: Tiling, code: UnitCode, forget_bias: float) -> BlockLaunch:
     """Return the launch for letters as those of FusedLSTMUnit, with panels W."""
-    words: dict[str, Word] = {
-        **{"X": Slot("X"), "P": Slot("W"), **tiling.words},
-        **{letter: Slot(letter) for letter in OPERANDS},
-        **({} if code.ragged else {"seq_lengths": 0}),
-        **{"D": tiling.panels.M // GATES, "bias": float_word(forget_bias)},
-    }
+    ragged = {} if code.ragged else {"seq_lengths": 0}
+    words = UNITS.words(P=Slot("W"), D=tiling.panels.M // GATES, bias=forget_bias, **tiling.words, **ragged)
     address = SOURCES.compiled(code.description, code.write, finish)
-    return BlockLaunch(address, tuple(words[name] for name in (*WORDS, *OPERANDS, *NUMBERS)), tiling.scratch_bytes)
+    return BlockLaunch(address, words, tiling.scratch_bytes)
 
 
 @MADE.registering(kernel_key("FusedLSTMUnit", ENGINE), help="weights that are read from behind the cache of a core")
@@ -102,11 +99,9 @@ class _Writer(PanelWriter):
     """Writes one kernel."""
 
     def __init__(self, lines: Lines, code: UnitCode) -> None:
-        names = (*OPERANDS, *NUMBERS)
-        super().__init__(lines, code.products, names, OPERANDS)
+        super().__init__(lines, code.products, UNITS)
         self.unit_code = code
-        bits = lines.let(f"bitcast i64 {self.w['bias']} to double")
-        self.forget_bias = lines.let(f"fptrunc double {bits} to float")
+        self.forget_bias = lines.let(f"fptrunc double {self.w.bias} to float")
         self.step = lines.let(f"load i32, ptr {self.w['timestep']}")
 
     def write(self) -> None:

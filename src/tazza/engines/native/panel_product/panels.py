@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from tazza.codegen.block import BlockLaunch, Slot, Word, all_float32
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, threads_for
 from tazza.codegen.loop import count_loop, lanes_below, load, share
 from tazza.codegen.rows import element
@@ -76,13 +77,15 @@ def prepare_panels(
 
 def pack_launch(form: Panels, steps: Sequence[int], source: Word = X, target: Word = Y) -> BlockLaunch:
     """Return the launch that writes panels of X (M, K), by its steps from row to row and column to column."""
-    threads = threads_for(thread_count(), form.M * form.K, 2, 8)
-    words = (threads, source, target, form.M, form.K, form.vectors, form.parts, *steps)
+    words = BLOCK.words(
+        **{"threads": threads_for(thread_count(), form.M * form.K, 2, 8), "M": form.M, "K": form.K},
+        **{"vectors": form.vectors, "parts": form.parts, "row": steps[0], "column": steps[1], "W": source, "P": target},
+    )
     code = PackingCode(form.split, steps[0] == 1)
     return BlockLaunch(SOURCES.compiled(code.description, code.write), words)
 
 
-WORDS = ("threads", "W", "P", "M", "K", "vectors", "parts", "row", "column")
+BLOCK = Fields("threads M K vectors parts row column", addresses="W P")
 
 
 @dataclass(frozen=True)
@@ -99,44 +102,43 @@ class PackingCode:
 
     def write(self, lines: Lines) -> None:
         """Write the work of one thread: some vectors of panels, for all columns k."""
-        writer = Writer(lines, WORDS, ("W", "P"))
+        writer = Writer(lines, BLOCK)
         v, w = writer.v, writer.w
-        part = writer.div(w["M"], w["parts"])
-        floats = writer.mul(w["vectors"], v.count)
-        panels = writer.mul(writer.pieces(part, floats), w["parts"])
-        first, last = share(lines, writer.mul(panels, w["vectors"]))
+        part = writer.div(w.M, w.parts)
+        floats = writer.mul(w.vectors, v.count)
+        panels = writer.mul(writer.pieces(part, floats), w.parts)
 
         def one(i: str) -> None:
-            panel, vector = writer.div(i, w["vectors"]), writer.rem(i, w["vectors"])
-            within = writer.add(writer.mul(writer.div(panel, w["parts"]), floats), writer.mul(vector, v.count))
-            m = writer.add(writer.mul(writer.rem(panel, w["parts"]), part), within)
+            panel, vector = writer.div(i, w.vectors), writer.rem(i, w.vectors)
+            within = writer.add(writer.mul(writer.div(panel, w.parts), floats), writer.mul(vector, v.count))
+            m = writer.add(writer.mul(writer.rem(panel, w.parts), part), within)
             mask = lanes_below(v, writer.sub(part, within))
-            source = element(lines, w["W"], writer.mul(m, w["row"]))
+            source = element(lines, w.W, writer.mul(m, w.row))
 
             def column(k: str) -> str:
-                start = element(lines, source, writer.mul(k, w["column"]))
-                return load(v, FLOAT, start, "0", mask) if self.dense else gather(v, start, w["row"], mask)
+                start = element(lines, source, writer.mul(k, w.column))
+                return load(v, FLOAT, start, "0", mask) if self.dense else gather(v, start, w.row, mask)
 
             (self._split if self.split else self._plain)(writer, panel, vector, column)
 
-        count_loop(lines, first, last, one)
+        count_loop(lines, *share(lines, writer.mul(panels, w.vectors)), one)
 
     @staticmethod
     def _plain(writer: Writer, panel: str, vector: str, column: Callable[[str], str]) -> None:
         w = writer.w
-        start = writer.add(writer.mul(writer.mul(panel, w["K"]), w["vectors"]), vector)
+        start = writer.add(writer.mul(writer.mul(panel, w.K), w.vectors), vector)
 
         def put(k: str) -> None:
-            place = writer.mul(writer.add(start, writer.mul(k, w["vectors"])), writer.v.count)
-            writer.put(column(k), w["P"], place)
+            place = writer.mul(writer.add(start, writer.mul(k, w.vectors)), writer.v.count)
+            writer.put(column(k), w.P, place)
 
-        count_loop(writer.lines, "0", w["K"], put)
+        count_loop(writer.lines, "0", w.K, put)
 
     @staticmethod
     def _split(writer: Writer, panel: str, vector: str, column: Callable[[str], str]) -> None:
         v, w, lines = writer.v, writer.w, writer.lines
-        steps = writer.div(w["K"], DEPTH)
-        tiles = writer.mul(w["vectors"], PIECES)
+        steps = writer.div(w.K, DEPTH)
+        tiles = writer.mul(w.vectors, PIECES)
         start = writer.mul(writer.mul(panel, steps), tiles)
 
         def put(pair: str) -> None:
@@ -144,10 +146,10 @@ class PackingCode:
             k = writer.add(writer.mul(step, DEPTH), within)
             both = [pieces(v, column(writer.add(k, half * DEPTH // 2))) for half in range(2)]
             for piece, (low, high) in enumerate(zip(*both, strict=True)):
-                tile = writer.add(writer.mul(w["vectors"], piece), vector)
+                tile = writer.add(writer.mul(w.vectors, piece), vector)
                 tile = writer.add(writer.add(start, writer.mul(step, tiles)), tile)
                 place = writer.add(writer.mul(tile, TILE_BYTES), writer.mul(within, TILE_BYTES // (DEPTH // 2)))
-                there = element(lines, w["P"], place, "i8")
+                there = element(lines, w.P, place, "i8")
                 lines.do(f"store {v.integer} {paired(v, low, high)}, ptr {there}, align 4")
 
-        count_loop(lines, "0", writer.div(w["K"], 2), put)
+        count_loop(lines, "0", writer.div(w.K, 2), put)

@@ -83,11 +83,10 @@ class Taking:
         lines.label(done)
 
 
-def give_back(lines: Lines, threads_word: int, taken_word: int) -> None:
+def give_back(lines: Lines, threads: str, taken: str) -> None:
     """Write what sets all counts to 0, behind the work of all threads; there are none where their address is 0."""
-    taken = lines.load_pointer("%block", taken_word)
     none = lines.let(f"icmp eq ptr {taken}, null")
-    threads = lines.let(f"select i1 {none}, i64 0, i64 {lines.load_word('%block', threads_word)}")
+    threads = lines.let(f"select i1 {none}, i64 0, i64 {threads}")
 
     def clear(i: str) -> None:
         lines.do(f"store i64 0, ptr {element(lines, taken, lines.let(f'mul i64 {i}, {LINE_WORDS}'), 'i64')}")

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Slot
+from tazza.codegen.block import BlockLaunch
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import count_loop, each_vector, fold_loop, share
+from tazza.codegen.loop import count_loop, each_vector, fold_loop
 from tazza.codegen.rows import element
 from tazza.codegen.typed import Vector
 from tazza.codegen.writer import Writer
 from tazza.engines.native import SOURCES, native
-from tazza.engines.native.nn.pool import MOST_SPATIAL, pair_at, sides_of, views_of
+from tazza.engines.native.nn.pool import MOST_SPATIAL, VIEWS, Seen, each_row_of_y, pair_at, sides_of, views_of
 from tazza.operator import Launch, OpView, Unsupported
 from tazza.operator.kernel import Offered
 from tazza.ops.nn.pool import pool_window
@@ -26,9 +27,8 @@ from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, PerTensor, TensorSpec
 from tazza.tensor.offer import Offer
 
-WORDS = ("threads", "rows", "channels", "least", "out_depth", "out_height", "out_width", "depth", "height", "width")
-POINTERS = ("X", "Y", "depths", "heights", "widths")
-"""Words of the block: rows of Y, what bytes are at the least; addresses, and what windows see of each dimension."""
+BLOCK = Fields("least", after=VIEWS)
+"""What bytes are at the least."""
 LOOK_NS, FLOPS = 0.7, 2.0
 """For a vector of an element of a window, and the same for each byte of it, in the unit of `threads_for`."""
 
@@ -51,15 +51,17 @@ def prepare_int8_max_pool(op: OpView, X: TensorSpec, Y: TensorSpec) -> Offered:
         return Unsupported("another scale or zero point: numbers are rounded anew, which is not compiled")
     N, *image, C = X.shape
     sides = sides_of(window, image, outs)
-    extents, *_, out = zip(*sides, strict=True)
-    taps, tables = views_of(sides)
+    *_, out = zip(*sides, strict=True)
+    taps, views = views_of(sides)
     least = min(max(cast("PerTensor", Y.quantization).zero_point, 0), 255) if rectifies(op) else 0
     rows = N * out[0] * out[1]
 
     def make() -> Launch:
-        threads = threads_of(Y.size, FLOPS * taps, 1 + taps, rows)
-        words = (threads, rows, C, least, *out, *extents, Slot("X"), Slot("Y"))
-        return BlockLaunch(SOURCES.compiled("largest bytes of windows", _write), (*words, *tables))
+        words = BLOCK.words(
+            **{"threads": threads_of(Y.size, FLOPS * taps, 1 + taps, rows), "rows": rows, "unit": C, "least": least},
+            **views,
+        )
+        return BlockLaunch(SOURCES.compiled("largest bytes of windows", _write), words)
 
     vectors = rows * out[2] * taps * -(-C // processor().vector_bytes)
     moving_ns = (X.nbytes + Y.nbytes) / machine().memory_bytes_per_ns
@@ -68,42 +70,34 @@ def prepare_int8_max_pool(op: OpView, X: TensorSpec, Y: TensorSpec) -> Offered:
 
 def _write(lines: Lines) -> None:
     """Loop over the rows of Y that are this thread's, the places of each, and vectors of channels."""
-    w = Writer(lines, (*WORDS, *POINTERS), POINTERS)
-    v, word, channels = Vector(lines, processor().vector_bytes, DataType.UINT8), w.w, w.w["channels"]
-    least = v.full(word["least"])
-    line = w.mul(word["width"], channels)
-    image = w.mul(w.mul(word["depth"], word["height"]), line)
+    w = Writer(lines, BLOCK)
+    v, word, channels = Vector(lines, processor().vector_bytes, DataType.UINT8), w.w, w.w.unit
+    least, line = v.full(word.least), w.mul(word.width, channels)
 
-    def row(r: str) -> None:
-        above = w.div(r, word["out_height"])
-        heights = pair_at(lines, word["heights"], w.rem(r, word["out_height"]))
-        depths = pair_at(lines, word["depths"], w.rem(above, word["out_depth"]))
-        x = element(lines, word["X"], w.mul(w.div(above, word["out_depth"]), image), "i8")
-        y = element(lines, word["Y"], w.mul(w.mul(r, word["out_width"]), channels), "i8")
-
+    def row(seen: Seen) -> None:
         def place(q: str) -> None:
-            widths = pair_at(lines, word["widths"], q)
-            target = element(lines, y, w.mul(q, channels), "i8")
+            widths = pair_at(lines, word.widths, q)
+            target = element(lines, seen.y, w.mul(q, channels), "i8")
 
             def some(i: str, mask: str | None) -> None:
                 def plane(d: str, best: str) -> str:
                     return fold_loop(
-                        v, *heights, best, lambda h, best: across(w.add(w.mul(d, word["height"]), h), best)
+                        v, *seen.heights, best, lambda h, best: across(w.add(w.mul(d, word.height), h), best)
                     )
 
                 def across(h: str, best: str) -> str:
                     start = w.add(w.mul(h, line), i)
 
                     def one(column: str, best: str) -> str:
-                        here = v.load(x, w.add(start, w.mul(column, channels)), mask)
+                        here = v.load(seen.x, w.add(start, w.mul(column, channels)), mask)
                         return lines.intrinsic(v.type, "umax", here, best)
 
                     return fold_loop(v, *widths, best, one)
 
-                v.store(fold_loop(v, *depths, least, plane), target, i, mask)
+                v.store(fold_loop(v, *seen.depths, least, plane), target, i, mask)
 
             each_vector(v, "0", channels, some)
 
-        count_loop(lines, "0", word["out_width"], place)
+        count_loop(lines, "0", word.out_width, place)
 
-    count_loop(lines, *share(lines, word["rows"]), row)
+    each_row_of_y(w, "i8", row)

@@ -11,10 +11,11 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from tazza.codegen.block import BlockLaunch, Scratch, Slot
+from tazza.codegen.block import BlockLaunch, Scratch
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, threads_for
-from tazza.codegen.loop import Values, count_loop, lanes_below, share, step_loop, sweep, while_loop
+from tazza.codegen.loop import Values, count_loop, lanes_below, share, share_one, step_loop, sweep, while_loop
 from tazza.codegen.rows import element, when
 from tazza.codegen.typed import MEMORY, Vector
 from tazza.codegen.writer import Writer
@@ -26,8 +27,8 @@ from tazza.ops.reduce.arg_max import arg_axis, arg_extremes
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, TensorSpec
 
-WORDS = ("threads", "rows", "chunks", "along", "behind", "by_rows", "X", "Y", "best")
-"""Of the block: rows are B, or B * K where they lie along the lanes; `best` has a number for each chunk of each row."""
+WORDS = Fields("threads rows chunks along behind by_rows", addresses="X Y best")
+"""Rows are B, or B * K where they lie along the lanes; `best` has a number for each chunk of each row."""
 BLOCK, TILE = 1024, 4
 """Elements of a row that are looked at again, and vectors of columns side by side."""
 LEAST_CHUNK = 1 << 14
@@ -72,34 +73,29 @@ def prepare_arg_extreme(op: OpView, X: TensorSpec) -> Launch | Unsupported:
         threads = max(1, min(threads, B * chunks))
         write, finish = partial(_write_rows, search=search), partial(_finish_rows, search=search)
     kind = f"place of the {'largest' if search.largest else 'least'} {X.dtype.label} {'rows' if K == 1 else 'columns'}"
-    words = (threads, B, chunks, n, K, int(by_rows), Slot("X"), Slot("Y"), Scratch())
-    address = SOURCES.compiled(kind, write, finish)
-    return BlockLaunch(address, words, 16 * max(1, B * chunks))
+    words = WORDS.words(threads=threads, rows=B, chunks=chunks, along=n, behind=K, by_rows=int(by_rows), best=Scratch())
+    return BlockLaunch(SOURCES.compiled(kind, write, finish), words, 16 * max(1, B * chunks))
 
 
 # -- rows along the lanes ----------------------------------------------------------------------------------------------
 
 
-def _writer(lines: Lines) -> Writer:
-    return Writer(lines, WORDS, ("X", "Y", "best"))
-
-
 def _write_rows(lines: Lines, *, search: Search) -> None:
     """Find the best of each chunk of each row, and its place: 0 where none is better than the first element."""
-    w, v = _writer(lines), Vector(lines, lane_count(8 * search.dtype.itemsize), search.dtype)
-    kind, along, chunks = MEMORY[search.dtype], w.w["along"], w.w["chunks"]
+    w, v = Writer(lines, WORDS), Vector(lines, lane_count(8 * search.dtype.itemsize), search.dtype)
+    kind, along, chunks = MEMORY[search.dtype], w.w.along, w.w.chunks
     best, block = lines.let(f"alloca {v.type}"), lines.let("alloca i64")
 
     def part(item: str) -> None:
         r, c = w.div(item, chunks), w.rem(item, chunks)
-        x = element(lines, w.w["X"], w.mul(r, along), kind)
+        x = element(lines, w.w.X, w.mul(r, along), kind)
         begin, end = (w.div(w.mul(along, one), chunks) for one in (c, w.add(c, 1)))
         place = element(lines, _places(w), item, "i64")
         lines.do(f"store i64 0, ptr {place}")
         when(lines, lines.let(f"icmp sgt i64 {end}, {begin}"), lambda: search_in(x, begin, end, place))
         value = lines.let(f"extractelement {v.type} {lines.let(f'load {v.type}, ptr {best}')}, i32 0")
         several = lines.let(f"icmp sgt i64 {chunks}, 1")
-        at = element(lines, w.w["best"], item, kind)
+        at = element(lines, w.w.best, item, kind)
         when(lines, several, lambda: lines.do(f"store {v.scalar} {value}, ptr {at}"))
 
     def search_in(x: str, begin: str, end: str, place: str) -> None:
@@ -134,15 +130,14 @@ def _write_rows(lines: Lines, *, search: Search) -> None:
 
         when(lines, lines.let(f"icmp sge i64 {found}, 0"), look)
 
-    first, last = share(lines, w.mul(w.w["rows"], chunks))
-    count_loop(lines, first, last, part)
+    count_loop(lines, *share(lines, w.mul(w.w.rows, chunks)), part)
 
 
 def _places(w: Writer) -> str:
     """Return where places go: to Y, or behind the bests where rows are cut."""
-    behind = element(w.lines, w.w["best"], w.mul(w.w["rows"], w.w["chunks"]), "i64")
-    several = w.lines.let(f"icmp sgt i64 {w.w['chunks']}, 1")
-    return w.lines.let(f"select i1 {several}, ptr {behind}, ptr {w.w['Y']}")
+    behind = element(w.lines, w.w.best, w.mul(w.w.rows, w.w.chunks), "i64")
+    several = w.lines.let(f"icmp sgt i64 {w.w.chunks}, 1")
+    return w.lines.let(f"select i1 {several}, ptr {behind}, ptr {w.w.Y}")
 
 
 def _first_equal(v: Vector, x: str, begin: str, end: str, wanted: str) -> str:
@@ -166,23 +161,23 @@ def _first_equal(v: Vector, x: str, begin: str, end: str, wanted: str) -> str:
 
 def _finish_rows(lines: Lines, *, search: Search) -> None:
     """Write the place of the best chunk of each row, the first of equal ones, where rows are cut."""
-    w, v = _writer(lines), Vector(lines, 1, search.dtype)
-    chunks = w.w["chunks"]
+    w, v = Writer(lines, WORDS), Vector(lines, 1, search.dtype)
+    chunks = w.w.chunks
 
     def row(r: str) -> None:
         start = w.mul(r, chunks)
 
         def best(c: str, carried: Sequence[str]) -> list[str]:
-            here, there = (v.load(w.w["best"], w.add(start, one), None) for one in (c, carried[0]))
+            here, there = (v.load(w.w.best, w.add(start, one), None) for one in (c, carried[0]))
             above = lines.let(f"extractelement <1 x i1> {search.better(v, here, there)}, i32 0")
             return [lines.let(f"select i1 {above}, i64 {c}, i64 {carried[0]}")]
 
         _, (found,) = step_loop(lines, "i64", ("1", chunks, 1), ["0"], best)
         place = lines.let(f"load i64, ptr {element(lines, _places(w), w.add(start, found), 'i64')}")
-        lines.do(f"store i64 {place}, ptr {element(lines, w.w['Y'], r, 'i64')}")
+        lines.do(f"store i64 {place}, ptr {element(lines, w.w.Y, r, 'i64')}")
 
     several = lines.let(f"icmp sgt i64 {chunks}, 1")
-    when(lines, several, lambda: count_loop(lines, "0", w.w["rows"], row))
+    when(lines, several, lambda: count_loop(lines, "0", w.w.rows, row))
     lines.do("ret i64 0")
 
 
@@ -191,25 +186,18 @@ def _finish_rows(lines: Lines, *, search: Search) -> None:
 
 def _write_columns(lines: Lines, *, search: Search) -> None:
     """Carry the bests of vectors of columns and their places, as bits of elements, from one row to the next."""
-    w, v = _writer(lines), Vector(lines, lane_count(8 * search.dtype.itemsize), search.dtype)
+    w, v = Writer(lines, WORDS), Vector(lines, lane_count(8 * search.dtype.itemsize), search.dtype)
     whole, long = f"<{v.count} x i{8 * search.dtype.itemsize}>", Vector(lines, v.count, DataType.INT64)
-    kind, along, behind = MEMORY[search.dtype], w.w["along"], w.w["behind"]
-    rows, columns = share(lines, w.w["rows"]), share(lines, behind, TILE * v.count)
-    chosen = lines.let(f"icmp ne i64 {w.w['by_rows']}, 0")
-    first, last = (
-        lines.let(f"select i1 {chosen}, i64 {a}, i64 {b}") for a, b in zip(rows, ("0", w.w["rows"]), strict=True)
-    )
-    begin, end = (
-        lines.let(f"select i1 {chosen}, i64 {b}, i64 {a}") for a, b in zip(columns, ("0", behind), strict=True)
-    )
+    kind, along, behind = MEMORY[search.dtype], w.w.along, w.w.behind
+    (first, last), (begin, end) = share_one(lines, w.w.by_rows, w.w.rows, behind, TILE * v.count)
 
     def numbered(r: str) -> str:
         integer = Vector(lines, v.count, DataType.INT64 if search.dtype.itemsize == 8 else DataType.INT32)
         return lines.let(f"bitcast {whole} {integer.full(r)} to {v.type}")
 
     def outer(b: str) -> None:
-        x = element(lines, w.w["X"], w.mul(w.mul(b, along), behind), kind)
-        y = element(lines, w.w["Y"], w.mul(b, behind), "i64")
+        x = element(lines, w.w.X, w.mul(w.mul(b, along), behind), kind)
+        y = element(lines, w.w.Y, w.mul(b, behind), "i64")
 
         def tile(column: str, vectors: int, mask: str | None) -> None:
             places = [w.add(column, k * v.count) for k in range(vectors)]

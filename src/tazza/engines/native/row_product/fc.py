@@ -12,6 +12,7 @@ from functools import partial
 
 from tazza.codegen.block import BlockLaunch, Constant, Slot, Word
 from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.fold import fold_lanes
 from tazza.codegen.kernel import lane_count, threads_of
 from tazza.codegen.loop import count_loop, lanes_below, lanes_of, share, sweep
@@ -30,6 +31,8 @@ from tazza.tensor.offer import Offer
 
 FLOAT = DataType.FLOAT
 ENGINE = "native/row_product"
+BLOCK = Fields("threads N M K", addresses="X W b Y")
+"""Behind them stand the addresses of S."""
 
 
 @dataclass(frozen=True)
@@ -48,29 +51,26 @@ class Code:
 
     def write(self, lines: Lines) -> None:
         """Write the work of one thread: its outputs, L at a time, for each of N rows."""
-        v = lanes_of(lines)
-        X, W, b, Y = (lines.load_pointer("%block", 1 + i) for i in range(4))
-        N, M, K = (lines.load_word("%block", 5 + i) for i in range(3))
-        S = [lines.load_pointer("%block", 8 + i) for i in range(self.operands)]
-        groups = lines.let(f"udiv i64 {lines.let(f'add i64 {M}, {v.count - 1}')}, {v.count}")
-        first, last = share(lines, groups)
+        v, w = lanes_of(lines), BLOCK.load(lines)
+        S = w.tail().take(self.operands, "ptr")
+        groups = lines.let(f"udiv i64 {lines.let(f'add i64 {w.M}, {v.count - 1}')}, {v.count}")
 
         def group(i: str) -> None:
             m = lines.let(f"mul i64 {i}, {v.count}")
-            mask = lanes_below(v, lines.let(f"sub i64 {M}, {m}"))
-            rows = _rows(lines, W, m, M, K, v.count)
-            bias = v.load_one(b) if self.single else v.load(b, m, mask)
+            mask = lanes_below(v, lines.let(f"sub i64 {w.M}, {m}"))
+            rows = _rows(lines, w.W, m, w.M, w.K, v.count)
+            bias = v.load_one(w.b) if self.single else v.load(w.b, m, mask)
 
             def one(n: str) -> None:
-                x = element(lines, X, lines.let(f"mul i64 {n}, {K}"))
-                value = v.add(_dot(v, x, rows, K), bias)
-                at = lines.let(f"add i64 {lines.let(f'mul i64 {n}, {M}')}, {m}")
+                x = element(lines, w.X, lines.let(f"mul i64 {n}, {w.K}"))
+                value = v.add(_dot(v, x, rows, w.K), bias)
+                at = lines.let(f"add i64 {lines.let(f'mul i64 {n}, {w.M}')}, {m}")
                 others = [v.load(pointer, at, mask) for pointer in S]
-                v.store(finished(v, self.epilogue, value, others), Y, at, mask)
+                v.store(finished(v, self.epilogue, value, others), w.Y, at, mask)
 
-            count_loop(lines, "0", N, one)
+            count_loop(lines, "0", w.N, one)
 
-        count_loop(lines, first, last, group)
+        count_loop(lines, *share(lines, groups), group)
 
 
 def _rows(lines: Lines, W: str, m: str, M: str, K: str, count: int) -> list[str]:
@@ -121,22 +121,21 @@ def _single_threads(W: TensorSpec, N: int) -> int:
 
 def _single_launch(op: OpView, W: TensorSpec, N: int) -> LaidOut:
     """Return the launch for N rows and one output."""
-    return _launch(op, (Slot("W"), Slot("X")), (1, N, W.size), _single_threads(W, N))
+    return _launch(op, N, _single_threads(W, N), single=True, N=1, K=W.size, X=Slot("W"), W=Slot("X"))
 
 
 def rows_launch(op: OpView, W: TensorSpec, N: int, M: int) -> LaidOut:
     """Return the launch for N rows and M outputs, with the epilogue of a fused operator."""
     threads = threads_of(W.size, 2, W.dtype.itemsize, -(-M // lane_count()))
-    return _launch(op, (Slot("X"), Slot("W")), (N, M, W.size // M), threads)
+    return _launch(op, M, threads, N=N, K=W.size // M)
 
 
-def _launch(op: OpView, sides: tuple[Slot, Slot], extents: tuple[int, int, int], threads: int) -> LaidOut:
-    """Return the launch for N rows of the first and M of the second side, of K elements each."""
+def _launch(op: OpView, M: int, threads: int, *, single: bool = False, **words: Word) -> LaidOut:
+    """Return the launch for N rows of X and M of W, of K elements each; of a single output these change places."""
     fused = "epilogue" in op.schema.args
-    single = sides[0].letter == "W"
     code = Code(epilogue_of(op) if fused else None, op.operands if fused else 0, single)
-    b = Slot("b") if "b" in op.input_letters else Constant(bytes(extents[1] * DataType.FLOAT.itemsize))
-    words: tuple[Word, ...] = (threads, *sides, b, Slot("Y"), *extents)
-    address = SOURCES.compiled(code.description, code.write)
-    launch = BlockLaunch(address, (*words, *(Slot("S", i) for i in range(code.operands))))
+    if "b" not in op.input_letters:
+        words["b"] = Constant(bytes(M * FLOAT.itemsize))
+    block = BLOCK.words(threads=threads, M=M, **words) + tuple(Slot("S", i) for i in range(code.operands))
+    launch = BlockLaunch(SOURCES.compiled(code.description, code.write), block)
     return LaidOut(launch, dict.fromkeys((*op.input_letters, *op.output_letters), ROW_MAJOR))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tazza.codegen.block import BlockLaunch, Slot
+from tazza.codegen.block import BlockLaunch
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, threads_of
 from tazza.codegen.loop import each_vector, share
 from tazza.codegen.typed import Vector
@@ -12,6 +13,7 @@ from tazza.operator import Launch
 from tazza.ops.shape.cast import CAST
 from tazza.tensor import DataType, TensorSpec
 
+BLOCK = Fields("threads size", addresses="X Y")
 UNIT = 64
 """Borders between threads lie at multiples of so many elements."""
 BITS = {4: DataType.INT32, 8: DataType.INT64}
@@ -23,17 +25,16 @@ def write_cast(lines: Lines, source: DataType, target: DataType) -> None:
     count = lane_count(8 * max(source.itemsize, target.itemsize))
     looks = source.is_float and target is DataType.BOOL
     x, y = Vector(lines, count, BITS[source.itemsize] if looks else source), Vector(lines, count, target)
-    X, Y = (lines.load_pointer("%block", word) for word in (2, 3))
-    begin, end = share(lines, lines.load_word("%block", 1), UNIT)
+    w = BLOCK.load(lines)
 
     def some(i: str, mask: str | None) -> None:
-        value = x.load(X, i, mask)
+        value = x.load(w.X, i, mask)
         if looks:
             value = lines.let(f"shl {x.type} {value}, {x.constant(1)}")  # without the sign of a zero
         rounds = x.dtype.is_float and not target.is_float
-        y.store(_whole(x, value, target) if rounds else x.converted(value, target), Y, i, mask)
+        y.store(_whole(x, value, target) if rounds else x.converted(value, target), w.Y, i, mask)
 
-    each_vector(x, begin, end, some)
+    each_vector(x, *share(lines, w.size, UNIT), some)
 
 
 def _whole(x: Vector, value: str, target: DataType) -> str:
@@ -42,8 +43,7 @@ def _whole(x: Vector, value: str, target: DataType) -> str:
     behind = 2.0 ** (8 * wide.dtype.itemsize - 1)
     near = x.lines.let(f"fptosi {x.type} {value} to {wide.type}")  # undefined where it does not fit: not taken there
     below, above = x.lanes.compare("olt", value, x.constant(behind)), x.lanes.compare("oge", value, x.constant(-behind))
-    fits = x.lines.let(f"and {x.lanes.mask} {below}, {above}")
-    return wide.converted(wide.select(fits, near, wide.constant(-behind)), target)
+    return wide.converted(wide.select(x.lanes.both(below, above), near, wide.constant(-behind)), target)
 
 
 @native(CAST)
@@ -53,4 +53,4 @@ def prepare_cast(X: TensorSpec, Y: TensorSpec) -> Launch:
     address = SOURCES.compiled(
         f"cast {X.dtype.label} {Y.dtype.label}", lambda lines: write_cast(lines, X.dtype, Y.dtype)
     )
-    return BlockLaunch(address, (threads, X.size, Slot("X"), Slot("Y")))
+    return BlockLaunch(address, BLOCK.words(threads=threads, size=X.size))

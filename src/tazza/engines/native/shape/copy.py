@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from tazza.codegen.block import BlockLaunch, Constant, Slot, accepts_dense
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.formula_plan import dense
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import share
+from tazza.codegen.rows import element
 from tazza.engines.native import SOURCES, native
 from tazza.operator import LaidOut
 from tazza.ops.shape.copy import COPY, COPY_ON_DEVICE_LIKE, STOP_GRADIENT
 from tazza.tensor import ROW_MAJOR, Opaque, TensorSpec
 
+BLOCK = Fields("threads nbytes constant_bytes", addresses="X Y constant target")
+"""The constant goes to the target, all at once."""
 UNIT = 64
 """Borders between threads lie at multiples of this many bytes."""
 
@@ -27,25 +31,27 @@ def copy_launch(X: TensorSpec, *, also: tuple[Slot, bytes] = (Slot("Y"), b"")) -
     """Return the launch that copies the bytes of X to Y, and a few bytes of our own to another output."""
     nbytes = X.layout.nbytes if isinstance(X.layout, Opaque) else X.nbytes
     slot, constant = also
-    threads = threads_of(nbytes, 0, 2)
-    words = (threads, nbytes, len(constant), Slot("X"), Slot("Y"), Constant(constant), slot)
+    words = BLOCK.words(
+        **{"threads": threads_of(nbytes, 0, 2), "nbytes": nbytes},
+        **{"constant": Constant(constant), "constant_bytes": len(constant), "target": slot},
+    )
     return BlockLaunch(SOURCES.compiled("copy", _copy, _finish), words)
 
 
 def _copy(lines: Lines) -> None:
-    begin, end = share(lines, lines.load_word("%block", 1), UNIT)
-    # In place both are one address; that is allowed for memmove.
-    source, target = (
-        lines.let(f"getelementptr i8, ptr {lines.load_pointer('%block', i)}, i64 {begin}") for i in (3, 4)
-    )
+    at = BLOCK.read(lines)
+    begin, end = share(lines, at.nbytes, UNIT)
+    source, target = (element(lines, pointer, begin, "i8") for pointer in (at.X, at.Y))
+    _move(lines, target, source, lines.let(f"sub i64 {end}, {begin}"))
+
+
+def _move(lines: Lines, target: str, source: str, nbytes: str) -> None:
+    """Copy bytes; in place both are one address, which is allowed for memmove."""
     lines.declare("void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)")
-    size = lines.let(f"sub i64 {end}, {begin}")
-    lines.do(f"call void @llvm.memmove.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)")
+    lines.do(f"call void @llvm.memmove.p0.p0.i64(ptr {target}, ptr {source}, i64 {nbytes}, i1 false)")
 
 
 def _finish(lines: Lines) -> None:
-    constant, target = (lines.load_pointer("%block", i) for i in (5, 6))
-    lines.declare("void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)")
-    size = lines.load_word("%block", 2)
-    lines.do(f"call void @llvm.memmove.p0.p0.i64(ptr {target}, ptr {constant}, i64 {size}, i1 false)")
+    at = BLOCK.read(lines)
+    _move(lines, at.target, at.constant, at.constant_bytes)
     lines.do("ret i64 0")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, threads_of
 from tazza.codegen.loop import each_vector, share
 from tazza.codegen.typed import Vector, joined
@@ -12,8 +13,7 @@ from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.shape.range import RANGE
 from tazza.tensor import DataType, TensorSpec
 
-COUNT, Y, START, STEP = range(1, 5)
-"""Words of the block behind the threads."""
+BLOCK = Fields("threads count", addresses="Y start step")
 COUNTED = 2**31
 """The first number to which 32 bits cannot count."""
 
@@ -22,17 +22,15 @@ def write_range(lines: Lines, dtype: DataType, *, start: bool, step: bool) -> No
     """Write Y[i] = start + i step; one that is not there is 0, or 1."""
     y = Vector(lines, lane_count(8 * dtype.itemsize), dtype)
     counter = Vector(lines, y.count, DataType.INT64 if dtype.itemsize == 8 else DataType.INT32)
-    target = lines.load_pointer("%block", Y)
-    first = y.load_one(lines.load_pointer("%block", START)) if start else None
-    by = y.load_one(lines.load_pointer("%block", STEP)) if step else None
-    begin, end = share(lines, lines.load_word("%block", COUNT), y.count)
+    at = BLOCK.read(lines)
+    target, first, by = at.Y, y.load_one(at.start) if start else None, y.load_one(at.step) if step else None
 
     def some(i: str, mask: str | None) -> None:
         value = counter.converted(counter.counted(i, "1"), dtype)
         value = value if by is None else joined(y, "mul", value, by)
         y.store(value if first is None else joined(y, "add", first, value), target, i, mask)
 
-    each_vector(y, begin, end, some)
+    each_vector(y, *share(lines, at.count, y.count), some)
 
 
 @native(RANGE)
@@ -45,5 +43,8 @@ def prepare_range(op: OpView, Y: TensorSpec) -> Launch | Unsupported:
     address = SOURCES.compiled(
         f"range {dtype.label} {start} {step}", lambda lines: write_range(lines, dtype, start=start, step=step)
     )
-    given = (Slot("start") if start else 0, Slot("step") if step else 0)
-    return BlockLaunch(address, (threads_of(Y.size, 3, dtype.itemsize), Y.size, Slot("Y"), *given))
+    words = BLOCK.words(
+        **{"threads": threads_of(Y.size, 3, dtype.itemsize), "count": Y.size},
+        **{"start": Slot("start") if start else 0, "step": Slot("step") if step else 0},
+    )
+    return BlockLaunch(address, words)

@@ -6,14 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, accepts_rows_but
+from tazza.codegen.block import BlockLaunch, accepts_rows, accepts_rows_but
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, threads_of
 from tazza.codegen.loop import count_loop, share, sweep
 from tazza.codegen.rows import (
-    FIRST,
-    D,
-    N,
+    ROWS,
     ask_ahead,
     each_row,
     element,
@@ -31,11 +30,11 @@ from tazza.operator.in_place import overwritten
 from tazza.ops.shape.scatter import SCATTER, SCATTER_ASSIGN
 from tazza.tensor import DataType, TensorSpec
 
-NAMES = ("places", "some", "along", "behind")
+BLOCK = Fields("places some along behind", addresses="indices X updates Y", after=ROWS)
+"""N = A, D = B, places = V; then the extents before, along and behind the axis that indices have."""
+ASSIGN_BLOCK = Fields("places", addresses="indices rows Y", after=ROWS)
 AHEAD = 8
 """How many indices before its turn a row is asked for."""
-POINTERS = ("indices", "X", "updates", "Y")
-"""Words behind N = A, D = B and the status: V; then the extents before, along and behind the axis that indices have."""
 
 
 def write_scatter(lines: Lines, bits: int, itemsize: int, *, last: bool) -> None:
@@ -43,45 +42,43 @@ def write_scatter(lines: Lines, bits: int, itemsize: int, *, last: bool) -> None
 
     In place all indices are looked at first, so that nothing is written where one is wrong; else those of each a.
     """
-    width = lines.load_word("%block", D)
-    number = {name: lines.load_word("%block", FIRST + n) for n, name in enumerate(NAMES)}
-    at = {name: lines.load_pointer("%block", FIRST + len(NAMES) + n) for n, name in enumerate(POINTERS)}
+    w = BLOCK.load(lines)
     kind, copy = f"i{8 * itemsize}", copies(lines, itemsize)
-    whole = lines.let(f"mul i64 {number['places']}, {width}")
-    part = lines.let(f"mul i64 {number['along']}, {number['behind']}")
-    apart = lines.let(f"icmp ne ptr {at['X']}, {at['Y']}")
+    whole = lines.let(f"mul i64 {w.places}, {w.D}")
+    part = lines.let(f"mul i64 {w.along}, {w.behind}")
+    apart = lines.let(f"icmp ne ptr {w.X}, {w.Y}")
 
     def outer(a: str) -> None:
         start = lines.let(f"mul i64 {a}, {whole}")
-        x, y = (element(lines, at[name], start, kind) for name in ("X", "Y"))
+        x, y = (element(lines, pointer, start, kind) for pointer in (w.X, w.Y))
         when(lines, apart, lambda: copy(y, x, "0", whole))
 
         def scattered() -> None:
             first = lines.let(f"mul i64 {a}, {part}")
-            own = element(lines, at["indices"], first, f"i{bits}")
-            updates = element(lines, at["updates"], first, kind)
-            when(lines, apart, lambda: look(lines, own, part, number["places"], bits))
+            own = element(lines, w.indices, first, f"i{bits}")
+            updates = element(lines, w.updates, first, kind)
+            when(lines, apart, lambda: look(lines, own, part, w.places, bits))
 
             def place(v: str) -> None:
-                row = v if last else lines.let(f"mul i64 {v}, {number['behind']}")
+                row = v if last else lines.let(f"mul i64 {v}, {w.behind}")
 
                 def one(b: str) -> None:
                     i = lines.let(f"add i64 {row}, {b}")
-                    to = lines.let(f"mul i64 {index_at(lines, own, i, bits)}, {width}")
+                    to = lines.let(f"mul i64 {index_at(lines, own, i, bits)}, {w.D}")
                     value = lines.let(f"load {kind}, ptr {element(lines, updates, i, kind)}")
                     lines.do(f"store {kind} {value}, ptr {element(lines, y, lines.let(f'add i64 {to}, {b}'), kind)}")
 
                 if last:
                     one("0")
                 else:
-                    count_loop(lines, "0", number["behind"], one)
+                    count_loop(lines, "0", w.behind, one)
 
-            count_loop(lines, "0", number["along"], place)
+            count_loop(lines, "0", w.along, place)
 
-        when(lines, lines.let(f"icmp slt i64 {a}, {number['some']}"), scattered)
+        when(lines, lines.let(f"icmp slt i64 {a}, {w.some}"), scattered)
 
     def look_at_all() -> None:
-        look(lines, at["indices"], lines.let(f"mul i64 {number['some']}, {part}"), number["places"], bits)
+        look(lines, w.indices, lines.let(f"mul i64 {w.some}, {part}"), w.places, bits)
 
     when(lines, apart, lambda: None, look_at_all)
     each_row(lines, outer)
@@ -98,39 +95,36 @@ def look(lines: Lines, indices: str, count: str, places: str, bits: int) -> None
 
     def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
         index = v.load(indices, i, mask)
-        wrong = lines.let(f"icmp uge {v.type} {index}, {most}")  # -1 is too large
-        if mask is not None:
-            wrong = lines.let(f"and {lanes.type} {wrong}, {mask}")  # what is masked is 0, too large for no places
+        # -1 is too large; what is masked is 0, too large for no places
+        wrong = v.lanes.both(lines.let(f"icmp uge {v.type} {index}, {most}"), mask)
         wide = lines.let(f"sext {lanes.type} {wrong} to {v.type}")
         return (lines.let(f"or {v.type} {carried[0]}, {wide}"),)
 
     (found,) = sweep(v, "0", count, some, (none,))
     seen = lines.let(f"icmp ne {v.type} {found}, zeroinitializer")
-    bitset = lines.let(f"bitcast {lanes.type} {seen} to i{v.count}")
-    stop_if(lines, lines.let(f"icmp ne i{v.count} {bitset}, 0"))
+    stop_if(lines, lines.any_set(v.count, seen))
 
 
 def write_assign(lines: Lines, bits: int, itemsize: int) -> None:
     """Write Y[index k] = rows[k] in the order of k; each thread has a part of the rows of Y, so that the last stays."""
-    count, width, places = (lines.load_word("%block", word) for word in (N, D, FIRST))
-    indices, rows, target = (lines.load_pointer("%block", FIRST + 1 + n) for n in range(3))
+    w = ASSIGN_BLOCK.load(lines)
     copy, kind = copies(lines, itemsize), f"i{8 * itemsize}"
-    look(lines, indices, count, places, bits)
-    first, behind = share(lines, places)
+    look(lines, w.indices, w.N, w.places, bits)
+    first, behind = share(lines, w.places)
 
     def start(pointer: str, row: str) -> str:
-        return element(lines, pointer, lines.let(f"mul i64 {row}, {width}"), kind)
+        return element(lines, pointer, lines.let(f"mul i64 {row}, {w.D}"), kind)
 
     def one(k: str) -> None:
         ask_ahead(
-            lines, (k, AHEAD, count), lambda later: [start(target, index_at(lines, indices, later, bits))], write=True
+            lines, (k, AHEAD, w.N), lambda later: [start(w.Y, index_at(lines, w.indices, later, bits))], write=True
         )
-        place = index_at(lines, indices, k, bits)
+        place = index_at(lines, w.indices, k, bits)
         near = lines.let(f"sub i64 {place}, {first}")
         own = lines.let(f"icmp ult i64 {near}, {lines.let(f'sub i64 {behind}, {first}')}")
-        when(lines, own, lambda: copy(start(target, place), start(rows, k), "0", width))
+        when(lines, own, lambda: copy(start(w.Y, place), start(w.rows, k), "0", w.D))
 
-    count_loop(lines, "0", count, one)
+    count_loop(lines, "0", w.N, one)
 
 
 @native(SCATTER)
@@ -145,9 +139,8 @@ def prepare_scatter(op: OpView, X: TensorSpec, indices: TensorSpec) -> Launch:
         finish_status,
     )
     threads = threads_of(A * V * B, 4, 4.0 * itemsize, A)
-    slots = [Slot(letter) for letter in POINTERS]
-
-    return BlockLaunch(address, (threads, A, B, 0, V, a, v, b, *slots), check=rows_check(op, "indices", V))
+    words = BLOCK.words(threads=threads, N=A, D=B, places=V, some=a, along=v, behind=b)
+    return BlockLaunch(address, words, check=rows_check(op, "indices", V))
 
 
 @native(SCATTER_ASSIGN, accepts=accepts_rows_but(overwritten(SCATTER_ASSIGN)))
@@ -160,11 +153,8 @@ def prepare_scatter_assign(op: OpView, X: TensorSpec, indices: TensorSpec) -> La
         f"scatter assign {bits} {itemsize}", lambda lines: write_assign(lines, bits, itemsize), finish_status
     )
     threads = threads_of(indices.size * width, 0, 2 * itemsize, X.shape[0])
-
-    words = (threads, indices.size, width, 0, X.shape[0])
-    return BlockLaunch(
-        address, (*words, Slot("indices"), Slot("rows"), Slot("Y")), check=rows_check(op, "indices", X.shape[0])
-    )
+    words = ASSIGN_BLOCK.words(threads=threads, N=indices.size, D=width, places=X.shape[0])
+    return BlockLaunch(address, words, check=rows_check(op, "indices", X.shape[0]))
 
 
 def _parted(shape: tuple[int, ...], axis: int) -> tuple[int, int, int]:

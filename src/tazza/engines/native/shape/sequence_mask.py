@@ -6,18 +6,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tazza.codegen.block import BlockLaunch, Slot
+from tazza.codegen.block import BlockLaunch
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.rows import FIRST, D, each_row, element, row_at
+from tazza.codegen.rows import ROWS, each_row, index_at, row_at
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.move import copies, fills
 from tazza.operator import Launch, OpView
 from tazza.ops.shape.sequence_mask import COUNTED, SEQUENCE_MASK, divided
 from tazza.tensor import TensorSpec
 
-ROWS, COLUMNS, EACH, RADIUS, FILL, LENGTHS, X, Y = range(FIRST, FIRST + 8)
-"""Words of the block behind B I rows of J E elements: I, J and E, then what the operator says, and addresses."""
+BLOCK = Fields("I J E radius fill", addresses="lengths X Y", after=ROWS)
+"""There are B I rows of J E elements; the fill is its bits."""
 FARTHEST = 2**40
 """No column is so far from a length; a larger radius keeps as much."""
 
@@ -26,7 +27,7 @@ Borders = tuple[str, str]
 
 
 def _window(lines: Lines, length: str) -> Borders:
-    radius = lines.load_word("%block", RADIUS)
+    radius = BLOCK.read(lines).radius
     last = lines.let(f"add i64 {length}, {radius}")
     return lines.let(f"sub i64 {length}, {radius}"), lines.let(f"add i64 {last}, 1")
 
@@ -44,27 +45,25 @@ KEPT: dict[str, Callable[[Lines, str, str, str], Borders]] = {
 
 def write_mask(lines: Lines, mode: str) -> None:
     """Write Y = X where columns are kept, else the fill."""
-    rows, columns, each, width = (lines.load_word("%block", word) for word in (ROWS, COLUMNS, EACH, D))
-    lengths, source, target = (lines.load_pointer("%block", word) for word in (LENGTHS, X, Y))
-    copy, fill = copies(lines, 4), fills(lines, 4, lines.load_word("%block", FILL))
+    w = BLOCK.load(lines)
+    copy, fill = copies(lines, 4), fills(lines, 4, w.fill)
 
     def within(column: str, least: str) -> str:
         low = lines.most(column, least)
-        return lines.least(low, columns)
+        return lines.least(low, w.J)
 
     def row(n: str) -> None:
-        i, length = lines.let(f"urem i64 {n}, {rows}"), "0"
+        i, length = lines.let(f"urem i64 {n}, {w.I}"), "0"
         if mode in COUNTED:
-            length = lines.let(f"load i32, ptr {element(lines, lengths, i, 'i32')}")
-            length = lines.let(f"sext i32 {length} to i64")
-        first, behind = KEPT[mode](lines, i, columns, length)
+            length = index_at(lines, w.lengths, i, 32)
+        first, behind = KEPT[mode](lines, i, w.J, length)
         begin = within(first, "0")
         end = within(behind, begin)
-        begin, end = (lines.let(f"mul i64 {border}, {each}") for border in (begin, end))
-        x, y = (row_at(lines, pointer, n, width) for pointer in (source, target))
+        begin, end = (lines.let(f"mul i64 {border}, {w.E}") for border in (begin, end))
+        x, y = (row_at(lines, pointer, n, w.D) for pointer in (w.X, w.Y))
         fill(y, x, "0", begin)
         copy(y, x, begin, end)
-        fill(y, x, end, width)
+        fill(y, x, end, w.D)
 
     each_row(lines, row)
 
@@ -76,8 +75,9 @@ def prepare_sequence_mask(op: OpView, X: TensorSpec) -> Launch:
     value = np.float32(0 if op.grad else op.fill_val)
     pattern = int(np.frombuffer(value.tobytes(), np.int32)[0])
     radius = max(-FARTHEST, min(op.radius, FARTHEST))
-    lengths = Slot("lengths") if op.mode in COUNTED else 0
-    threads = threads_of(batches * rows, 0, 8 * columns * each)
-    sizes = (batches * rows, columns * each, 0, rows, columns, each)
-    words = (threads, *sizes, radius, pattern, lengths, Slot("X"), Slot("Y"))
+    words = BLOCK.words(
+        **{"threads": threads_of(batches * rows, 0, 8 * columns * each), "N": batches * rows, "D": columns * each},
+        **{"I": rows, "J": columns, "E": each, "radius": radius, "fill": pattern},
+        **({} if op.mode in COUNTED else {"lengths": 0}),
+    )
     return BlockLaunch(SOURCES.compiled(f"mask {op.mode}", lambda lines: write_mask(lines, op.mode)), words)

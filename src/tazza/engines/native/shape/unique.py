@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop, share
 from tazza.codegen.rows import element, index_at
@@ -20,8 +21,8 @@ from tazza.ops.shape.unique import UNIQUE, unique
 from tazza.runtime.native import call_native
 from tazza.tensor import TensorSpec
 
-SIZE, LEAST, X, TABLE, PLACES = range(1, 6)
-"""Words of the block: elements, the smallest of them, addresses of X, of the table, and of places."""
+BLOCK = Fields("threads size least", addresses="X table places")
+"""The least is that of the elements of X."""
 NEAR, FEW = 4, 2000
 """Entries of the table for each element at the most; fewer elements are sorted sooner than a table is made."""
 FLOPS = 5
@@ -62,40 +63,38 @@ class UniqueLaunch:
                 unique(x, Y, place)
                 return
             seen = np.zeros(extent, np.uint8)
-            self._run(self.mark, x, least, seen)
+            self._run(self.mark, x, least, table=seen)
             found = np.flatnonzero(seen)
             Y.allocate(found.shape)[...] = found + least
             if place is not None:
-                self._run(self.look_up, x, least, np.cumsum(seen, dtype=np.int32) - 1, place)
+                self._run(self.look_up, x, least, table=np.cumsum(seen, dtype=np.int32) - 1, places=place)
 
         return call
 
-    def _run(self, address: int, x: Array, least: int, *arrays: Array) -> None:
+    def _run(self, address: int, x: Array, least: int, **arrays: Array) -> None:
         threads = threads_of(x.size, FLOPS, x.itemsize)
-        words = (threads, x.size, least, *(one.ctypes.data for one in (x, *arrays)))
-        block = np.array(words, np.int64)
+        addresses = {"places": 0} | {name: one.ctypes.data for name, one in arrays.items()}
+        block = np.array(BLOCK.words(threads=threads, size=x.size, least=least, X=x.ctypes.data, **addresses), np.int64)
         call_native(address, block.ctypes.data, threads=threads)
 
 
 def _mark(lines: Lines, *, bits: int) -> None:
     """Set the entry of each number; whoever is first, it is the same."""
-    least = lines.load_word("%block", LEAST)
-    source, table = (lines.load_pointer("%block", word) for word in (X, TABLE))
+    w = BLOCK.load(lines)
 
     def one(i: str) -> None:
-        at = element(lines, table, lines.let(f"sub i64 {index_at(lines, source, i, bits)}, {least}"), "i8")
+        at = element(lines, w.table, lines.let(f"sub i64 {index_at(lines, w.X, i, bits)}, {w.least}"), "i8")
         lines.do(f"store atomic i8 1, ptr {at} unordered, align 1")
 
-    count_loop(lines, *share(lines, lines.load_word("%block", SIZE), UNIT), one)
+    count_loop(lines, *share(lines, w.size, UNIT), one)
 
 
 def _look_up(lines: Lines, *, bits: int) -> None:
     """Write the entry of each number."""
-    least = lines.load_word("%block", LEAST)
-    source, table, places = (lines.load_pointer("%block", word) for word in (X, TABLE, PLACES))
+    w = BLOCK.load(lines)
 
     def one(i: str) -> None:
-        at = element(lines, table, lines.let(f"sub i64 {index_at(lines, source, i, bits)}, {least}"), "i32")
-        lines.do(f"store i32 {lines.let(f'load i32, ptr {at}')}, ptr {element(lines, places, i, 'i32')}")
+        at = element(lines, w.table, lines.let(f"sub i64 {index_at(lines, w.X, i, bits)}, {w.least}"), "i32")
+        lines.do(f"store i32 {lines.let(f'load i32, ptr {at}')}, ptr {element(lines, w.places, i, 'i32')}")
 
-    count_loop(lines, *share(lines, lines.load_word("%block", SIZE), UNIT), one)
+    count_loop(lines, *share(lines, w.size, UNIT), one)

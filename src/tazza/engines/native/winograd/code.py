@@ -18,27 +18,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.loop import carry_loop, count_loop, lanes_below, share
 from tazza.codegen.rows import element, when
 from tazza.codegen.vector import finished
 from tazza.data_class import dataclass
 from tazza.engines.native.winograd.algorithm import Algorithm
 from tazza.engines.native.winograd.transform import apply_twice
-from tazza.engines.native.winograd.writer import GAP, Expected, ImageWriter, Source
+from tazza.engines.native.winograd.writer import GAP, TILES, Expected, ImageWriter, Source
 from tazza.operator import Expression
 
-ADDRESSES = ("X", "U", "b", "Y", "scratch")
-WORDS = (
-    "threads",
-    *ADDRESSES,
-    *("H", "W", "C", "oH", "oW", "K"),
-    *("top", "left", "tiles_down", "tiles_across", "tiles"),
-    *("x_image", "x_row", "x_pixel", "y_image", "y_row", "y_pixel"),
-    *("block_rows", "slice_panels", "slices", "u_matrix", "scratch_floats"),
-)
-"""Names of the words of the block; behind them come the addresses of S.
+BLOCK = Fields("block_rows slice_panels slices u_matrix scratch_floats", addresses="X U b Y", after=TILES)
+"""Behind them stand the addresses of S.
 
-top, left: padding. x_image ... y_pixel: steps in elements. block_rows: register tiles in a block. slice_panels, slices:
+block_rows: register tiles in a block. slice_panels, slices:
 panels in a slice, and slices. u_matrix: floats from one matrix of U to the next. scratch_floats: of one thread.
 """
 
@@ -72,28 +65,28 @@ class _Writer(ImageWriter):
     """Writes one kernel."""
 
     def __init__(self, code: Code, lines: Lines) -> None:
-        super().__init__(lines, WORDS, ADDRESSES)
+        super().__init__(lines, BLOCK)
         self.code = code
-        self.S = [lines.load_pointer("%block", len(WORDS) + i) for i in range(code.operands)]
-        self.V = element(lines, self.w["scratch"], self.mul("%who", self.w["scratch_floats"]))
-        self.tiles_of_block = self.mul(self.w["block_rows"], code.rows)
-        self.groups = self.pieces(self.w["C"], self.v.count)
+        self.S = self.tail.take(code.operands, "ptr")
+        self.V = element(lines, self.w.scratch, self.mul("%who", self.w.scratch_floats))
+        self.tiles_of_block = self.mul(self.w.block_rows, code.rows)
+        self.groups = self.pieces(self.w.C, self.v.count)
         self.v_matrix = self.add(self.mul(self.mul(self.groups, self.tiles_of_block), self.v.count), GAP)
-        self.m_matrix = self.add(self.mul(self.mul(self.w["slice_panels"], self.tiles_of_block), self.panel), GAP)
+        self.m_matrix = self.add(self.mul(self.mul(self.w.slice_panels, self.tiles_of_block), self.panel), GAP)
         self.M = element(lines, self.V, self.mul(self.v_matrix, self.code.algorithm.a**2))
 
     def write(self) -> None:
         w, lines = self.w, self.lines
-        blocks = self.pieces(w["tiles"], self.tiles_of_block)
+        blocks = self.pieces(w.tiles, self.tiles_of_block)
         # Items i = block * slices + slice: those of one block stand side by side.
-        first, last = share(lines, self.mul(blocks, w["slices"]))
+        first, last = share(lines, self.mul(blocks, w.slices))
 
         def item(i: str) -> None:
             # Tiles begin ... begin + count of the block, panels panel ... panel + some of the slice.
-            begin = self.mul(self.div(i, w["slices"]), self.tiles_of_block)
-            count = self.least(self.sub(w["tiles"], begin), self.tiles_of_block)
-            panel = self.mul(self.rem(i, w["slices"]), w["slice_panels"])
-            some = self.least(self.sub(self.pieces(w["K"], self.panel), panel), w["slice_panels"])
+            begin = self.mul(self.div(i, w.slices), self.tiles_of_block)
+            count = self.least(self.sub(w.tiles, begin), self.tiles_of_block)
+            panel = self.mul(self.rem(i, w.slices), w.slice_panels)
+            some = self.least(self.sub(self.pieces(w.K, self.panel), panel), w.slice_panels)
             # V of a block is written with the first of its slices that this thread has; for the others it is there.
             begins = lines.let(f"icmp eq i64 {i}, {first}")
             anew = lines.let(f"icmp eq i64 {panel}, 0")
@@ -109,8 +102,8 @@ class _Writer(ImageWriter):
 
         def tile(place: str, image: str, row: str, column: str) -> None:
             # d: a x a pixels of X that begin in the padding, so far above and left of the outputs; 0 beyond H x W.
-            y, x = self.sub(row, w["top"]), self.sub(column, w["left"])
-            edges = self.inside(y, plan.a, w["H"]), self.inside(x, plan.a, w["W"])
+            y, x = self.sub(row, w.top), self.sub(column, w.left)
+            edges = self.inside(y, plan.a, w.H), self.inside(x, plan.a, w.W)
 
             def keep(group: str, number: int, value: str) -> None:
                 # x = number and c / L = group: V[x][c / L][place].
@@ -118,7 +111,7 @@ class _Writer(ImageWriter):
                 self.put(value, self.V, self.add(self.mul(self.v_matrix, number), within))
 
             # B^T d B for each vector of channels.
-            self.transform_tile(self.at(w["X"], "x", image, y, x), "x", edges, w["C"], plan.data, keep)
+            self.transform_tile(self.at(w.X, "x", image, y, x), "x", edges, w.C, plan.data, keep)
 
         # All tiles of the block, which lie m outputs apart.
         self.each_tile(begin, count, plan.m, tile)
@@ -126,22 +119,22 @@ class _Writer(ImageWriter):
     def expected(self, item: str, last: str) -> Expected:
         """Return the tiles that an item transforms: none from the last on, and where it is of the same block."""
         w, plan = self.w, self.code.algorithm
-        begin = self.mul(self.div(item, w["slices"]), self.tiles_of_block)
+        begin = self.mul(self.div(item, w.slices), self.tiles_of_block)
         follows = self.lines.let(f"icmp slt i64 {item}, {last}")
-        begins = self.lines.let(f"icmp eq i64 {self.rem(item, w['slices'])}, 0")
+        begins = self.lines.let(f"icmp eq i64 {self.rem(item, w.slices)}, 0")
         there = self.lines.let(f"and i1 {follows}, {begins}")
-        end = self.lines.let(f"select i1 {there}, i64 {w['tiles']}, i64 {begin}")
+        end = self.lines.let(f"select i1 {there}, i64 {w.tiles}, i64 {begin}")
         count = self.least(self.sub(end, begin), self.tiles_of_block)
         shared = plan.a - plan.m
-        source = Source(w["X"], "x", self.sub(w["top"], shared), self.sub(w["left"], shared))
+        source = Source(w.X, "x", self.sub(w.top, shared), self.sub(w.left, shared))
         return Expected(begin, count, plan.m, (source,), str(plan.a**2))
 
     def results(self, begin: str, count: str) -> Expected:
         """Return the outputs of a block; none of them where other threads write a part of each pixel."""
-        alone = self.lines.let(f"icmp eq i64 {self.w['slices']}, 1")
+        alone = self.lines.let(f"icmp eq i64 {self.w.slices}, 1")
         some = self.lines.let(f"select i1 {alone}, i64 {count}, i64 0")
         plan = self.code.algorithm
-        return Expected(begin, some, plan.m, (Source(self.w["Y"], "y", write=True),), str(plan.a**2))
+        return Expected(begin, some, plan.m, (Source(self.w.Y, "y", write=True),), str(plan.a**2))
 
     def multiply(self, count: str, panel: str, panels: str, expected: Sequence[Expected]) -> None:
         """Write M for the panels of a slice."""
@@ -155,7 +148,7 @@ class _Writer(ImageWriter):
         def matrix(x: str) -> None:
             for one in expected:
                 self.expect(one, x)
-            U = element(self.lines, w["U"], self.add(self.mul(x, w["u_matrix"]), self.mul(panel, u_panel)))
+            U = element(self.lines, w.U, self.add(self.mul(x, w.u_matrix), self.mul(panel, u_panel)))
             V = element(self.lines, self.V, self.mul(x, self.v_matrix))
             M = element(self.lines, self.M, self.mul(x, self.m_matrix))
 
@@ -207,19 +200,19 @@ class _Writer(ImageWriter):
         """Write Y for the panels of a slice."""
         w, v, plan = self.w, self.v, self.code.algorithm
         k_begin = self.mul(panel, self.panel)
-        k_end = self.least(w["K"], self.mul(self.add(panel, panels), self.panel))
+        k_end = self.least(w.K, self.mul(self.add(panel, panels), self.panel))
         vectors = self.pieces(self.sub(k_end, k_begin), v.count)
 
         def tile(place: str, image: str, row: str, column: str) -> None:
             # Outputs of the tile that there are: fewer than m x m at the lower and right edge.
-            down = self.inside(row, plan.m, w["oH"])
-            across = self.inside(column, plan.m, w["oW"])
-            Y, *S = (self.at(start, "y", image, row, column) for start in (w["Y"], *self.S))
+            down = self.inside(row, plan.m, w.oH)
+            across = self.inside(column, plan.m, w.oW)
+            Y, *S = (self.at(start, "y", image, row, column) for start in (w.Y, *self.S))
 
             def lanes(i: str) -> None:
                 # For each vector of output channels k of the slice: half i % 2 of panel i / 2.
                 k = self.add(k_begin, self.mul(i, v.count))
-                some = lanes_below(v, self.sub(w["K"], k))
+                some = lanes_below(v, self.sub(w.K, k))
                 masks = self.masks(down, across, some)
                 within = self.add(self.mul(self.div(i, 2), self.tiles_of_block), place)
                 half = self.mul(self.rem(i, 2), v.count)
@@ -233,7 +226,7 @@ class _Writer(ImageWriter):
                     for y in range(plan.a)
                 ]
                 # b[k], once for all outputs of the tile.
-                bias = v.load(w["b"], k, some) if self.code.bias else None
+                bias = v.load(w.b, k, some) if self.code.bias else None
                 # Y = epilogue(A^T M A + b): for each row y and column x of the m x m outputs.
                 for y, line in enumerate(apply_twice(v, plan.inverse, products)):
                     for x, value in enumerate(line):

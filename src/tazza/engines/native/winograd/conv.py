@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from tazza.codegen.block import BlockLaunch, Slot, Word
-from tazza.codegen.block import Scratch as ScratchWord
-from tazza.codegen.image import accepts_images, conv_layouts, image_layout, image_problem, image_steps
+from tazza.codegen.image import accepts_images, conv_layouts, image_layout, image_problem, image_words
 from tazza.device import Context
 from tazza.engines.native.winograd import SOURCES
 from tazza.engines.native.winograd.algorithm import FORMS
-from tazza.engines.native.winograd.code import WORDS, Code
+from tazza.engines.native.winograd.code import BLOCK, Code
 from tazza.engines.native.winograd.filters import ENGINE
 from tazza.engines.native.winograd.tiling import Problem, Tiling, best_tiling
 from tazza.operator import LaidOut, OpView, Spec, Unsupported, kernel_key, launcher
@@ -50,27 +49,21 @@ def switched_off(op: OpView) -> str | None:
 
 
 def launch(
-    tiling: Tiling, code: Code, X: TensorSpec, Y: TensorSpec, last: bool, letters: Sequence[Word]
+    tiling: Tiling, code: Code, X: TensorSpec, Y: TensorSpec, last: bool, blobs: Mapping[str, Word]
 ) -> BlockLaunch:
-    """Return the launch; `letters` are X, U, b (0: none), Y and the S."""
-    problem = tiling.problem
-    down, across = problem.across(tiling.algorithm.m)
-    source, filters, bias, target, *operands = letters
-    words: dict[str, Word] = {
-        "threads": min(tiling.threads, tiling.blocks * tiling.slices),
-        **{"X": source, "U": filters, "b": bias, "Y": target, "scratch": ScratchWord()},
-        **{"H": problem.image[0], "W": problem.image[1], "C": problem.C},
-        **{"oH": problem.out[0], "oW": problem.out[1], "K": problem.K},
-        **{"top": problem.pads[0], "left": problem.pads[1]},
-        **{"tiles_down": down, "tiles_across": across, "tiles": tiling.tiles},
-        **dict(zip(("x_image", "x_row", "x_pixel"), image_steps(X, last), strict=True)),
-        **dict(zip(("y_image", "y_row", "y_pixel"), image_steps(Y, last), strict=True)),
+    """Return the launch; `blobs` say where X, U, b and Y lie if not in those of their letters."""
+    words = BLOCK.words(
+        **{"threads": min(tiling.threads, tiling.blocks * tiling.slices)},
+        **blobs,
+        **tiling.problem.words(tiling.algorithm.m),
+        **image_words("x", X, last),
+        **image_words("y", Y, last),
         **{"block_rows": tiling.block_rows, "slice_panels": tiling.slice_panels, "slices": tiling.slices},
         **{"u_matrix": tiling.filters(last=last).matrix_floats, "scratch_floats": tiling.scratch_floats},
-    }
+    )
     address = SOURCES.compiled(code.description, code.write, rewrite=False)
-    block = (*(words[name] for name in WORDS), *operands)
-    return BlockLaunch(address, block, 4 * tiling.scratch_floats * tiling.threads)
+    words += tuple(Slot("S", i) for i in range(code.operands))
+    return BlockLaunch(address, words, 4 * tiling.scratch_floats * tiling.threads)
 
 
 def prepare_conv(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Offered:
@@ -94,8 +87,7 @@ def _answer(op: OpView, tiling: Tiling, X: TensorSpec, Y: TensorSpec) -> LaidOut
     with_bias = "b" in op.input_letters
     code = Code(tiling.algorithm, tiling.rows, with_bias, epilogue_of(op) if fused else None, operands)
     layout = image_layout(X, last)
-    letters = (Slot("X"), Slot("W"), Slot("b") if with_bias else 0, Slot("Y"))
-    made = launch(tiling, code, X, Y, last, (*letters, *(Slot("S", i) for i in range(operands))))
+    made = launch(tiling, code, X, Y, last, {"U": Slot("W")} | ({} if with_bias else {"b": 0}))
     form = tiling.filters(last=last).layout()
     return LaidOut(made, conv_layouts(op, layout, form, image_layout(Y, last), operands))
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from tazza.codegen.block import Slot
-from tazza.codegen.image import accepts_images, filter_steps, float32_gradient, image_layout, image_steps
+from tazza.codegen.block import Slot, Word
+from tazza.codegen.image import accepts_images, filter_words, float32_gradient, image_layout, image_words
 from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native.winograd.code import Code
@@ -50,7 +50,7 @@ def own_weights(op: OpView, tiling: WeightsTiling, specs: dict[str, TensorSpec])
     last = op.order.upper() == "NHWC"
     X, dY, dW = specs["X"], specs["dY"], specs["dW"]
     layout = dW.layout if isinstance(dW.layout, Strided) else ROW_MAJOR
-    steps = image_steps(X, last), image_steps(dY, last), filter_steps(dW, layout, last=last)
+    steps = image_words("x", X, last) | image_words("y", dY, last) | filter_words(dW, layout, last=last)
     made = weights_launch(tiling, steps, bias="db" in specs)
     return Part(made, {"X": image_layout(X, last), "dY": image_layout(dY, last), "dW": layout})
 
@@ -138,7 +138,8 @@ def input_gradient(op: OpView, tiling: Tiling, specs: dict[str, TensorSpec]) -> 
     last = op.order.upper() == "NHWC"
     dY, dX = specs["dY"], specs["dX"]
     code = Code(tiling.algorithm, tiling.rows, bias=False, epilogue=None, operands=0)
-    made = launch(tiling, code, dY, dX, last, (Slot("dY"), Slot("W"), 0, Slot("dX")))
+    blobs: dict[str, Word] = {"X": Slot("dY"), "U": Slot("W"), "b": 0, "Y": Slot("dX")}
+    made = launch(tiling, code, dY, dX, last, blobs)
     form = tiling.filters(last=last, turned=True).layout()
     return Part(made, {"W": form, "dY": image_layout(dY, last), "dX": image_layout(dX, last)})
 

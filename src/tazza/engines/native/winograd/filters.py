@@ -6,6 +6,7 @@ from itertools import chain
 
 from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.image import filter_steps, filters_to_pack
 from tazza.codegen.kernel import lane_count
 from tazza.codegen.loop import count_loop, lanes_below, lanes_of, share
@@ -70,10 +71,15 @@ def prepare_filters(X: TensorSpec, Y: TensorSpec) -> LaidOut | Launch | Unsuppor
         k, c = c, k
         origin, y, x = (form.r - 1) * (y + x), -y, -x
     address = SOURCES.compiled(f"winograd filters {form.m} {form.r}", _Code(form).write)
-    words = (thread_count(), Slot("X"), Slot("Y"), form.C, form.K, form.matrix_floats, origin, k, c, y, x)
+    words = BLOCK.words(
+        **{"threads": thread_count(), "C": form.C, "K": form.K, "matrix": form.matrix_floats, "origin": origin},
+        **{"w_k": k, "w_c": c, "w_y": y, "w_x": x, "W": Slot("X"), "U": Slot("Y")},
+    )
     return LaidOut(BlockLaunch(address, words), {"Y": form.layout()})
 
 
+BLOCK = Fields("threads C K matrix origin w_k w_c w_y w_x", addresses="W U")
+"""matrix: floats from one matrix of U to the next. origin: where the first tap lies in W; w_k ... w_x: its steps."""
 AHEAD = 4
 """Rows of U, that is input channels, ahead for which filters are asked for, and the places where the row goes: there is
 one in each of the matrices, and the processor does not follow so many."""
@@ -91,13 +97,11 @@ class _Code:
 
     def write(self, lines: Lines) -> None:
         """Write the work of one thread."""
-        v = lanes_of(lines)
-        W, U = (lines.load_pointer("%block", i) for i in (1, 2))
-        C, K, matrix, origin, k_step, c_step, y_step, x_step = (lines.load_word("%block", 3 + i) for i in range(8))
+        v, w = lanes_of(lines), BLOCK.load(lines)
+        C, K, k_step, c_step = w.C, w.K, w.w_k, w.w_c
         depth = _rounded(lines, C, v.count)
         panels = lines.let(f"udiv i64 {_rounded(lines, K, 2 * v.count)}, {2 * v.count}")
-        start = element(lines, W, origin)
-        first, last = share(lines, lines.let(f"mul i64 {panels}, {depth}"))
+        start = element(lines, w.W, w.origin)
 
         def row(i: str) -> None:
             c = lines.let(f"urem i64 {i}, {depth}")
@@ -110,17 +114,17 @@ class _Code:
                 at = lines.let(f"add i64 {lines.let(f'mul i64 {k}, {k_step}')}, {lines.let(f'mul i64 {c}, {c_step}')}")
                 _expect(lines, v.count, element(lines, start, at), k_step, lines.let(f"mul i64 {c_step}, {AHEAD}"))
                 taps = [
-                    [gather(v, _tap(lines, start, at, (y, y_step), (x, x_step)), k_step, mask) for x in range(r)]
+                    [gather(v, _tap(lines, start, at, (y, w.w_y), (x, w.w_x)), k_step, mask) for x in range(r)]
                     for y in range(r)
                 ]
                 place = lines.let(f"add i64 {lines.let(f'mul i64 {i}, {2 * v.count}')}, {half * v.count}")
                 for number, value in enumerate(chain(*apply_twice(v, self.algorithm.filters, taps))):
-                    index = lines.let(f"add i64 {lines.let(f'mul i64 {matrix}, {number}')}, {place}")
-                    lines.prefetch(element(lines, U, index), 4 * AHEAD * 2 * v.count, write=True)
-                    v.store(value, U, index, None)
+                    index = lines.let(f"add i64 {lines.let(f'mul i64 {w.matrix}, {number}')}, {place}")
+                    lines.prefetch(element(lines, w.U, index), 4 * AHEAD * 2 * v.count, write=True)
+                    v.store(value, w.U, index, None)
 
         r = self.form.r
-        count_loop(lines, first, last, row)
+        count_loop(lines, *share(lines, lines.let(f"mul i64 {panels}, {depth}")), row)
 
 
 def _expect(lines: Lines, lanes: int, here: str, k_step: str, ahead: str) -> None:

@@ -65,6 +65,15 @@ class Problem:
         """Return how many tiles of m x m outputs all images have."""
         return self.N * math.prod(self.across(m))
 
+    def words(self, m: int) -> dict[str, int]:
+        """Return what the words of TILES, but for steps, are in tiles of m x m outputs."""
+        down, across = self.across(m)
+        return {
+            **{"H": self.image[0], "W": self.image[1], "C": self.C, "oH": self.out[0], "oW": self.out[1], "K": self.K},
+            **{"top": self.pads[0], "left": self.pads[1]},
+            **{"tiles_down": down, "tiles_across": across, "tiles": self.tiles(m)},
+        }
+
 
 def cycle_ns() -> float:
     """Return how long a cycle takes, in which a core multiplies and adds two vectors."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
-from tazza.codegen.block import BlockLaunch, Slot, Word
-from tazza.codegen.block import Scratch as ScratchWord
+from tazza.codegen.block import BlockLaunch
 from tazza.codegen.kernel import lane_count
 from tazza.data_class import dataclass
 from tazza.engines.native.winograd import SOURCES
 from tazza.engines.native.winograd.algorithm import FORMS, Algorithm, algorithm
 from tazza.engines.native.winograd.tiling import OVERLAP, TRANSFORM_CYCLES, Problem, cache_bytes, cycle_ns
-from tazza.engines.native.winograd.weights_code import WORDS, WeightsCode, unit_floats
+from tazza.engines.native.winograd.weights_code import BLOCK, WeightsCode, unit_floats
 from tazza.engines.native.winograd.writer import GAP
 from tazza.runtime.cache import remembered
 from tazza.runtime.machine import Machine, machine
@@ -138,26 +138,14 @@ def _best_weights_tiling(problem: Problem, threads: int, model: tuple[Machine, i
     )
 
 
-def weights_launch(
-    tiling: WeightsTiling, steps: tuple[tuple[int, int, int], tuple[int, int, int], tuple[int, ...]], *, bias: bool
-) -> BlockLaunch:
-    """Return the launch for letters X, dY, dW and db; `steps` of X and dY (image, row, pixel), of dW (k, c, y, x)."""
-    problem = tiling.problem
-    down, across = problem.across(tiling.m)
+def weights_launch(tiling: WeightsTiling, steps: Mapping[str, int], *, bias: bool) -> BlockLaunch:
+    """Return the launch for letters X, dY, dW and db; `steps` are the words of these: x_image ..., w_x."""
     code = WeightsCode(tiling.algorithm, bias, tiling.alone)
-    words: dict[str, Word] = {
-        "threads": tiling.threads,
-        **{letter: Slot(letter) for letter in ("X", "dY", "dW")},
-        **{"db": Slot("db") if bias else 0, "scratch": ScratchWord()},
-        **{"H": problem.image[0], "W": problem.image[1], "C": problem.C},
-        **{"oH": problem.out[0], "oW": problem.out[1], "K": problem.K, "N": problem.N},
-        **{"top": problem.pads[0], "left": problem.pads[1]},
-        **{"tiles_down": down, "tiles_across": across, "tiles": tiling.tiles, "block": tiling.block},
-        **dict(zip(("x_image", "x_row", "x_pixel"), steps[0], strict=True)),
-        **dict(zip(("y_image", "y_row", "y_pixel"), steps[1], strict=True)),
-        **dict(zip(("w_k", "w_c", "w_y", "w_x"), steps[2], strict=True)),
-        "thread_floats": tiling.set_floats if tiling.alone else 0,
-        **{"group": tiling.group, **tiling.matrices},
-    }
-    address = SOURCES.compiled(code.description, code.write, rewrite=False)
-    return BlockLaunch(address, tuple(words[name] for name in WORDS), tiling.scratch_bytes)
+    words = BLOCK.words(
+        **{"threads": tiling.threads, "thread_floats": tiling.set_floats if tiling.alone else 0},
+        **tiling.problem.words(tiling.m),
+        **steps,
+        **{"N": tiling.problem.N, "block": tiling.block, "group": tiling.group, **tiling.matrices},
+        **({} if bias else {"db": 0}),
+    )
+    return BlockLaunch(SOURCES.compiled(code.description, code.write, rewrite=False), words, tiling.scratch_bytes)

@@ -22,27 +22,21 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.loop import carry_loop, count_loop, lanes_below, share
 from tazza.codegen.rows import element, when
 from tazza.codegen.writer import scatter
 from tazza.data_class import dataclass
 from tazza.engines.native.winograd.algorithm import Algorithm
 from tazza.engines.native.winograd.transform import apply_twice
-from tazza.engines.native.winograd.writer import Expected, ImageWriter, Source
+from tazza.engines.native.winograd.writer import TILES, Expected, ImageWriter, Source
 
 ROWS = 8
 """Input channels of a register tile; it divides the lanes of a vector, or is divided by them."""
-ADDRESSES = ("X", "dY", "dW", "db", "scratch")
-WORDS = (
-    "threads",
-    *ADDRESSES,
-    *("H", "W", "C", "oH", "oW", "K", "N"),
-    *("top", "left", "tiles_down", "tiles_across", "tiles", "block"),
-    *("x_image", "x_row", "x_pixel", "y_image", "y_row", "y_pixel"),
-    *("w_k", "w_c", "w_y", "w_x", "thread_floats", "group"),
-    *("v_matrix", "z_matrix", "u_matrix"),
+BLOCK = Fields(
+    "N block w_k w_c w_y w_x thread_floats group v_matrix z_matrix u_matrix", addresses="X dY dW db", after=TILES
 )
-"""Names of the words; block: tiles of a block. w_k ... w_x: steps in dW, in elements. thread_floats: of scratch memory,
+"""block: tiles of a block. w_k ... w_x: steps in dW, in elements. thread_floats: of scratch memory,
 0 where threads share it. group: units of a group. v_matrix ... u_matrix: floats from one x to the next in V, in Z, and
 in the U of a group."""
 
@@ -77,19 +71,19 @@ class _Writer(ImageWriter):
     """Writes one kernel; V, Z and U begin `thread_floats` later with each thread."""
 
     def __init__(self, code: WeightsCode, lines: Lines) -> None:
-        super().__init__(lines, WORDS, ADDRESSES)
+        super().__init__(lines, BLOCK)
         w, L = self.w, self.v.count
         self.code = code
         self.rows = min(ROWS, L)
         self.size = unit_floats(L)
         self.products = code.algorithm.a**2
-        groups, vectors = self.pieces(w["C"], L), self.pieces(w["K"], self.panel)
+        groups, vectors = self.pieces(w.C, L), self.pieces(w.K, self.panel)
         self.c_tiles = self.mul(groups, L // self.rows)
         self.units = self.mul(self.c_tiles, vectors)
-        self.piece = self.mul(w["block"], L)
-        self.V = element(lines, w["scratch"], self.mul("%who", w["thread_floats"]))
-        self.Z = element(lines, self.V, self.mul(w["v_matrix"], self.products))
-        self.U = element(lines, self.Z, self.mul(w["z_matrix"], self.products))
+        self.piece = self.mul(w.block, L)
+        self.V = element(lines, w.scratch, self.mul("%who", w.thread_floats))
+        self.Z = element(lines, self.V, self.mul(w.v_matrix, self.products))
+        self.U = element(lines, self.Z, self.mul(w.z_matrix, self.products))
 
     def write(self) -> None:
         if self.code.alone:
@@ -104,7 +98,7 @@ class _Writer(ImageWriter):
     def each_alone(self) -> None:
         """Each thread takes some of the tiles and has sums of its own, which are added up at the end."""
         w, lines = self.w, self.lines
-        start, end = share(lines, w["tiles"])
+        start, end = share(lines, w.tiles)
 
         # For each block of the tiles [start, end) of this thread: V and Z of it, and U += V^T Z of all units.
         def block(i: str) -> None:
@@ -115,23 +109,22 @@ class _Writer(ImageWriter):
             self.add_products(("0", self.units), self.U, count, starts, expected)
 
         # The first block begins the sums, so U is not cleared before.
-        count_loop(lines, "0", self.pieces(self.sub(end, start), w["block"]), block)
+        count_loop(lines, "0", self.pieces(self.sub(end, start), w.block), block)
         self.wait()
         # Behind the last block of all: U = the sum over threads, dW = A^T U A, each thread for some units.
-        first, last = share(lines, self.units)
-        count_loop(lines, first, last, self.join)
+        count_loop(lines, *share(lines, self.units), self.join)
 
     def all_together(self) -> None:
         """All threads transform a block, and each has the sums of some of the units."""
         w, lines = self.w, self.lines
-        blocks = self.pieces(w["tiles"], w["block"])
+        blocks = self.pieces(w.tiles, w.block)
         one = lines.let(f"icmp eq i64 {blocks}, 1")
         first, last = share(lines, self.units)
-        start = self.div(first, w["group"])
+        start = self.div(first, w.group)
 
         # For each block of all tiles: a thread transforms some of them, then all wait for V and Z.
         def block(i: str) -> None:
-            begin, count = self.tiles(i, "0", w["tiles"])
+            begin, count = self.tiles(i, "0", w.tiles)
             place, end = share(lines, count)
             self.transform(self.add(begin, place), place, self.sub(end, place))
             self.wait()
@@ -140,11 +133,11 @@ class _Writer(ImageWriter):
 
             # For each group that has units of this thread: U += V^T Z, over the tiles of the block.
             def group(number: str) -> None:
-                origin = self.mul(number, w["group"])
-                units = self.most(first, origin), self.least(last, self.add(origin, w["group"]))
+                origin = self.mul(number, w.group)
+                units = self.most(first, origin), self.least(last, self.add(origin, w.group))
                 place = lines.let(f"select i1 {one}, i64 %who, i64 {number}")  # of one block: never needed again
                 U = self.unit(
-                    element(lines, self.U, self.mul(place, self.mul(w["u_matrix"], self.products))),
+                    element(lines, self.U, self.mul(place, self.mul(w.u_matrix, self.products))),
                     self.sub(units[0], origin),
                 )
                 self.add_products(units, U, count, starts)
@@ -156,22 +149,22 @@ class _Writer(ImageWriter):
                 when(lines, ends, lambda: count_loop(lines, *units, finish))
 
             # Groups first / group ... last / group; then V and Z may be written anew.
-            count_loop(lines, start, self.pieces(last, w["group"]), group)
+            count_loop(lines, start, self.pieces(last, w.group), group)
             self.wait()
 
         count_loop(lines, "0", blocks, block)
 
     def tiles(self, block: str, start: str, end: str) -> tuple[str, str]:
         """Return the first tile of a block, and the number of its tiles: none behind the last block."""
-        begin = self.least(self.add(start, self.mul(block, self.w["block"])), end)
-        return begin, self.least(self.sub(end, begin), self.w["block"])
+        begin = self.least(self.add(start, self.mul(block, self.w.block)), end)
+        return begin, self.least(self.sub(end, begin), self.w.block)
 
     def expected(self, begin: str, count: str, turns: str) -> Expected:
         """Return what is read of the images for some tiles."""
         w, plan = self.w, self.code.algorithm
         shared = plan.a - plan.r
-        x = Source(w["X"], "x", self.sub(w["top"], shared), self.sub(w["left"], shared))
-        return Expected(begin, count, plan.r, (x, Source(w["dY"], "y")), turns)
+        x = Source(w.X, "x", self.sub(w.top, shared), self.sub(w.left, shared))
+        return Expected(begin, count, plan.r, (x, Source(w.dY, "y")), turns)
 
     def unit(self, U: str, number: str) -> str:
         """Return where the sums of a unit lie, from those of another on."""
@@ -191,10 +184,10 @@ class _Writer(ImageWriter):
 
         # For each vector of the unit, in each of the a * a matrices x: i = x * vectors + its place.
         def vector(i: str) -> None:
-            at = self.add(self.mul(self.div(i, vectors), self.w["u_matrix"]), self.mul(self.rem(i, vectors), v.count))
+            at = self.add(self.mul(self.div(i, vectors), self.w.u_matrix), self.mul(self.rem(i, vectors), v.count))
 
             # U[x] = sum over threads of U[x].
-            self.put(self.over_threads(U, self.w["thread_floats"], at), U, at)
+            self.put(self.over_threads(U, self.w.thread_floats, at), U, at)
 
         count_loop(self.lines, "0", str(self.products * vectors), vector)
         self.finish(unit, U)
@@ -210,14 +203,14 @@ class _Writer(ImageWriter):
             where = self.mul(self.add(place, i), self.v.count)
 
             # X: a x a pixels from the padding on. V = B^T X B, for each vector of input channels.
-            y, x = self.sub(row, w["top"]), self.sub(column, w["left"])
-            edges = self.inside(y, plan.a, w["H"]), self.inside(x, plan.a, w["W"])
-            keep = self.keeper(self.V, self.w["v_matrix"], where)
-            self.transform_tile(self.at(w["X"], "x", image, y, x), "x", edges, w["C"], plan.data, keep)
+            y, x = self.sub(row, w.top), self.sub(column, w.left)
+            edges = self.inside(y, plan.a, w.H), self.inside(x, plan.a, w.W)
+            keep = self.keeper(self.V, self.w.v_matrix, where)
+            self.transform_tile(self.at(w.X, "x", image, y, x), "x", edges, w.C, plan.data, keep)
             # dY: m x m pixels, the filter of this correlation. Z = G dY G^T, for each vector of output channels.
-            edges = self.inside(row, m, w["oH"]), self.inside(column, m, w["oW"])
-            keep = self.keeper(self.Z, self.w["z_matrix"], where)
-            self.transform_tile(self.at(w["dY"], "y", image, row, column), "y", edges, w["K"], plan.filters, keep)
+            edges = self.inside(row, m, w.oH), self.inside(column, m, w.oW)
+            keep = self.keeper(self.Z, self.w.z_matrix, where)
+            self.transform_tile(self.at(w.dY, "y", image, row, column), "y", edges, w.K, plan.filters, keep)
 
         self.each_tile(begin, count, m, tile)
 
@@ -240,9 +233,9 @@ class _Writer(ImageWriter):
                 self.expect(expected, x)
             V, Z = (
                 element(self.lines, start, self.mul(x, step))
-                for start, step in ((self.V, self.w["v_matrix"]), (self.Z, self.w["z_matrix"]))
+                for start, step in ((self.V, self.w.v_matrix), (self.Z, self.w.z_matrix))
             )
-            sums = element(self.lines, U, self.mul(x, self.w["u_matrix"]))
+            sums = element(self.lines, U, self.mul(x, self.w.u_matrix))
             # For each unit: ROWS channels c by 2 L channels k.
             count_loop(
                 self.lines,
@@ -283,41 +276,40 @@ class _Writer(ImageWriter):
         # For each channel c of the unit, and both vectors of k: dW[k, c] = A^T U A, r x r taps.
         def channel(r: str) -> None:
             channel = self.add(c, r)
-            there = self.lines.let(f"icmp slt i64 {channel}, {w['C']}")
+            there = self.lines.let(f"icmp slt i64 {channel}, {w.C}")
             for half in range(2):
                 start = self.add(k, half * v.count)
-                left = self.lines.let(f"select i1 {there}, i64 {self.sub(w['K'], start)}, i64 0")
+                left = self.lines.let(f"select i1 {there}, i64 {self.sub(w.K, start)}, i64 0")
                 mask = lanes_below(v, left)
                 within = self.add(self.mul(self.mul(r, 2), v.count), half * v.count)
                 # U of c and k, a x a: place x = y * a + x.
                 sums = [
-                    [v.load(U, self.add(within, self.mul(self.w["u_matrix"], y * a + x)), None) for x in range(a)]
+                    [v.load(U, self.add(within, self.mul(self.w.u_matrix, y * a + x)), None) for x in range(a)]
                     for y in range(a)
                 ]
-                at = self.add(self.mul(channel, w["w_c"]), self.mul(start, w["w_k"]))
+                at = self.add(self.mul(channel, w.w_c), self.mul(start, w.w_k))
                 # Tap (y, x) goes to dW for L output channels, w_k apart.
                 for y, line in enumerate(apply_twice(v, self.code.algorithm.inverse, sums)):
                     for x, value in enumerate(line):
-                        tap = self.add(self.mul(w["w_y"], y), self.mul(w["w_x"], x))
-                        scatter(v, value, element(self.lines, w["dW"], self.add(at, tap)), w["w_k"], mask)
+                        tap = self.add(self.mul(w.w_y, y), self.mul(w.w_x, x))
+                        scatter(v, value, element(self.lines, w.dW, self.add(at, tap)), w.w_k, mask)
 
         count_loop(self.lines, "0", str(self.rows), channel)
 
     def bias(self) -> None:
         """db: each thread sums up some of the output channels."""
         w, v, lines = self.w, self.v, self.lines
-        first, last = share(lines, self.pieces(w["K"], v.count))
-        pixels = self.mul(self.mul(w["N"], w["oH"]), w["oW"])
+        pixels = self.mul(self.mul(w.N, w.oH), w.oW)
 
         # For each vector of k: db[k] = sum over images, rows and columns of dY[k]; pixels lie y_pixel apart.
         def channels(i: str) -> None:
             k = self.mul(i, v.count)
-            mask = lanes_below(v, self.sub(w["K"], k))
-            dY = element(lines, w["dY"], k)
+            mask = lanes_below(v, self.sub(w.K, k))
+            dY = element(lines, w.dY, k)
 
             def add(pixel: str, sums: Sequence[str]) -> Sequence[str]:
-                return [v.add(sums[0], v.load(dY, self.mul(pixel, w["y_pixel"]), mask))]
+                return [v.add(sums[0], v.load(dY, self.mul(pixel, w.y_pixel), mask))]
 
-            v.store(carry_loop(v, "0", pixels, [v.constant(0.0)], add)[0], w["db"], k, mask)
+            v.store(carry_loop(v, "0", pixels, [v.constant(0.0)], add)[0], w.db, k, mask)
 
-        count_loop(lines, first, last, channels)
+        count_loop(lines, *share(lines, self.pieces(w.K, v.count)), channels)

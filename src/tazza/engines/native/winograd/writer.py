@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from tazza.codegen.fields import Fields
 from tazza.codegen.loop import count_loop, lanes_below
 from tazza.codegen.rows import element
 from tazza.codegen.writer import LINE, Writer
@@ -15,6 +16,11 @@ from tazza.data_class import dataclass
 from tazza.engines.native.winograd.algorithm import Matrix
 from tazza.engines.native.winograd.transform import apply_twice
 
+TILES = Fields(
+    "threads H W C oH oW K top left tiles_down tiles_across tiles x_image x_row x_pixel y_image y_row y_pixel",
+    addresses="scratch",
+)
+"""top, left: padding. x_image ... y_pixel: steps in elements."""
 GAP = 16
 """Floats between matrices, so that equal places of all of them do not fall into one set of the cache."""
 
@@ -55,8 +61,8 @@ class ImageWriter(Writer):
     def locate(self, tile: str, m: int) -> tuple[str, str, str]:
         """Return the image of a tile, and its first output row and column."""
         # tile = (image * tiles_down + down) * tiles_across + across; outputs lie m apart.
-        across, lines = self.rem(tile, self.w["tiles_across"]), self.div(tile, self.w["tiles_across"])
-        down, image = self.rem(lines, self.w["tiles_down"]), self.div(lines, self.w["tiles_down"])
+        across, lines = self.rem(tile, self.w.tiles_across), self.div(tile, self.w.tiles_across)
+        down, image = self.rem(lines, self.w.tiles_down), self.div(lines, self.w.tiles_down)
         return image, self.mul(down, m), self.mul(across, m)
 
     def expect(self, expected: Expected, turn: str) -> None:
