@@ -1,4 +1,4 @@
-"""GRUUnit and its gradient, one sequence of the batch after the other; the block is that of LSTMUnit."""
+"""GRUUnit and its gradient, one sequence of the batch after the other; the block begins like that of LSTMUnit."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from collections.abc import Sequence
 
 from tazza.codegen.block import accepts_rows
 from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.loop import lanes_of, load, store, sweep
-from tazza.codegen.rows import FLOAT, D, row_at
+from tazza.codegen.rows import FLOAT, row_at
 from tazza.codegen.vector import sigmoid, tanh
 from tazza.device import Context
-from tazza.engines.native.recurrent.lstm_unit import OPERANDS, Gates, each_sequence, keep, unit_launch
+from tazza.engines.native.recurrent.lstm_unit import HEAD, Gates, each_sequence, keep, unit_launch
 from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
 from tazza.ops.recurrent.gru_unit import GRU_UNIT, GRU_UNIT_GRADIENT
 
+BLOCK = Fields(addresses="H_prev gates H", after=HEAD)
+GRADIENT_BLOCK = Fields(addresses="H_prev gates dH dH_prev dgates", after=HEAD)
 KINDS = 3
 """Of gates: of resetting, of updating, of the output; the first is not read."""
 
@@ -24,7 +27,7 @@ def prepare_gru_unit(
 ) -> Launch | Unsupported:
     """Compile GRUUnit."""
     del context, outputs
-    return unit_launch(op, inputs, "H_prev gates H", _forward)
+    return unit_launch(op, inputs, BLOCK, _forward)
 
 
 @launcher(GRU_UNIT_GRADIENT, engine="native", accepts=accepts_rows)
@@ -33,7 +36,7 @@ def prepare_gru_unit_gradient(
 ) -> Launch | Unsupported:
     """Compile GRUUnitGradient."""
     del context, outputs
-    return unit_launch(op, inputs, "H_prev gates dH dH_prev dgates", _backward)
+    return unit_launch(op, inputs, GRADIENT_BLOCK, _backward)
 
 
 def _parts(v: Lanes, gates: Gates, k: str, mask: str | None) -> tuple[str, str]:
@@ -42,8 +45,8 @@ def _parts(v: Lanes, gates: Gates, k: str, mask: str | None) -> tuple[str, str]:
 
 
 def _forward(lines: Lines, *, ragged: bool, drop: bool) -> None:
-    v, units = lanes_of(lines), lines.load_word("%block", D)
-    H_prev, gates, H = (lines.load_pointer("%block", OPERANDS + i) for i in range(3))
+    v, at = lanes_of(lines), BLOCK.read(lines)
+    units, H_prev, gates, H = at.D, at.H_prev, at.gates, at.H
 
     def within(n: str) -> None:
         before, after, row = (
@@ -68,8 +71,8 @@ def _forward(lines: Lines, *, ragged: bool, drop: bool) -> None:
 
 
 def _backward(lines: Lines, *, ragged: bool, drop: bool) -> None:
-    v, units = lanes_of(lines), lines.load_word("%block", D)
-    H_prev, gates, dH, dH_prev, dgates = (lines.load_pointer("%block", OPERANDS + i) for i in range(5))
+    v, at = lanes_of(lines), GRADIENT_BLOCK.read(lines)
+    units, H_prev, gates, dH, dH_prev, dgates = at.D, at.H_prev, at.gates, at.dH, at.dH_prev, at.dgates
 
     def within(n: str) -> None:
         h, dh, dh_prev = (row_at(lines, one, n, units) for one in (H_prev, dH, dH_prev))

@@ -1,19 +1,16 @@
-"""LSTMUnit and its gradient, one sequence of the batch after the other.
-
-Words of the block: threads, N, D, status, whether ended sequences drop their state, and the operands; the address of
-`seq_lengths` is 0 where there are none.
-"""
+"""LSTMUnit and its gradient, one sequence of the batch after the other."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Slot, Word, accepts_rows, all_float32, float_word
+from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, all_float32
 from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_for
 from tazza.codegen.loop import lanes_of, load, store, sweep
-from tazza.codegen.rows import FIRST, FLOAT, D, each_row, element, row_at, when
+from tazza.codegen.rows import FLOAT, ROWS, each_row, element, row_at, when
 from tazza.codegen.vector import sigmoid, sigmoid_divisor, tanh, tanh_parts
 from tazza.device import Context
 from tazza.engines.native import SOURCES
@@ -22,12 +19,14 @@ from tazza.ops.recurrent.lstm_unit import FLOPS, LSTM_UNIT, LSTM_UNIT_GRADIENT
 from tazza.runtime.threads import thread_count
 from tazza.tensor import TensorSpec
 
-BIAS, STEP, LENGTHS, OPERANDS = FIRST, FIRST + 1, FIRST + 2, FIRST + 3
-"""Words before the operands: the bias of forgetting as bits, addresses of the step and of the lengths."""
+HEAD = Fields(doubles="forget_bias", addresses="timestep seq_lengths", after=ROWS)
+"""N sequences of D units; the address of `seq_lengths` is 0 where there are none."""
+BLOCK = Fields(addresses="H_prev C_prev gates H C", after=HEAD)
+GRADIENT_BLOCK = Fields(addresses="C_prev gates C dH dC dH_prev dC_prev dgates", after=HEAD)
 
 
-def unit_launch(op: OpView, inputs: Sequence[Spec], letters: str, code: Callable[..., None]) -> Launch | Unsupported:
-    """Return the launch of a unit whose operands are those letters, after the words above."""
+def unit_launch(op: OpView, inputs: Sequence[Spec], block: Fields, code: Callable[..., None]) -> Launch | Unsupported:
+    """Return the launch of a unit; its block begins with HEAD."""
     by_letter = dict(zip(op.input_letters, inputs, strict=True))
     state = cast("TensorSpec", by_letter["H_prev"])
     if not all_float32(state):
@@ -35,17 +34,11 @@ def unit_launch(op: OpView, inputs: Sequence[Spec], letters: str, code: Callable
     ragged, drop = op.has_input("seq_lengths"), bool(op.drop_states)
     _, rows, units = state.shape
     threads = threads_for(min(thread_count(), max(rows, 1)), state.size, FLOPS, 32)
-    words: list[Word] = [
-        threads,
-        rows,
-        units,
-        0,
-        float_word(op.forget_bias if "forget_bias" in op.schema.args else 0.0),
-        Slot("timestep"),
-    ]
-    words += [Slot("seq_lengths") if ragged else 0, *map(Slot, letters.split())]
+    bias = op.forget_bias if "forget_bias" in op.schema.args else 0.0
+    slots = {letter: Slot(letter) for letter, type in block.types.items() if type == "ptr"}
+    slots |= {} if ragged else {"seq_lengths": 0}
     address = SOURCES.compiled(f"{op.type}, {ragged=}, {drop=}", lambda lines: code(lines, ragged=ragged, drop=drop))
-    return BlockLaunch(address, tuple(words))
+    return BlockLaunch(address, block.words(threads=threads, N=rows, D=units, forget_bias=bias, **slots))
 
 
 @launcher(LSTM_UNIT, engine="native", accepts=accepts_rows)
@@ -54,7 +47,7 @@ def prepare_lstm_unit(
 ) -> Launch | Unsupported:
     """Compile LSTMUnit."""
     del context, outputs
-    return unit_launch(op, inputs, "H_prev C_prev gates H C", _forward)
+    return unit_launch(op, inputs, BLOCK, _forward)
 
 
 @launcher(LSTM_UNIT_GRADIENT, engine="native", accepts=accepts_rows)
@@ -63,7 +56,7 @@ def prepare_lstm_unit_gradient(
 ) -> Launch | Unsupported:
     """Compile LSTMUnitGradient."""
     del context, outputs
-    return unit_launch(op, inputs, "C_prev gates C dH dC dH_prev dC_prev dgates", _backward)
+    return unit_launch(op, inputs, GRADIENT_BLOCK, _backward)
 
 
 def each_sequence(lines: Lines, ragged: bool, within: Callable[[str], None], beyond: Callable[[str], None]) -> None:
@@ -71,8 +64,8 @@ def each_sequence(lines: Lines, ragged: bool, within: Callable[[str], None], bey
     if not ragged:
         each_row(lines, within)
         return
-    step = lines.let(f"load i32, ptr {lines.load_pointer('%block', STEP)}")
-    lengths = lines.load_pointer("%block", LENGTHS)
+    at = HEAD.read(lines)
+    step, lengths = lines.let(f"load i32, ptr {at.timestep}"), at.seq_lengths
 
     def row(n: str) -> None:
         length = lines.let(f"load i32, ptr {element(lines, lengths, n, 'i32')}")
@@ -98,11 +91,6 @@ class Gates:
         )
 
 
-def _bias(lines: Lines, v: Lanes) -> str:
-    bits = lines.load_word("%block", BIAS)
-    return v.splat(lines.let(f"fptrunc double {lines.let(f'bitcast i64 {bits} to double')} to float"))
-
-
 def cell(v: Lanes, gates: Sequence[str], bias: str, c_prev: str) -> tuple[str, str]:
     """Return C and H of the four gates, before their functions, of a unit; `bias` is that of forgetting.
 
@@ -119,9 +107,9 @@ def _passed(v: Lanes, gate: str, x: str) -> str:
 
 
 def _forward(lines: Lines, *, ragged: bool, drop: bool) -> None:
-    v, units = lanes_of(lines), lines.load_word("%block", D)
-    H_prev, C_prev, gates, H, C = (lines.load_pointer("%block", OPERANDS + i) for i in range(5))
-    bias = _bias(lines, v)
+    v, at = lanes_of(lines), BLOCK.read(lines)
+    units, H_prev, C_prev, gates, H, C = at.D, at.H_prev, at.C_prev, at.gates, at.H, at.C
+    bias = v.of_double(at.forget_bias)
 
     def within(n: str) -> None:
         c_prev, h, c = (row_at(lines, one, n, units) for one in (C_prev, H, C))
@@ -157,10 +145,9 @@ def keep(v: Lanes, source: str, target: str, count: str, drop: bool) -> None:
 
 
 def _backward(lines: Lines, *, ragged: bool, drop: bool) -> None:
-    v, units = lanes_of(lines), lines.load_word("%block", D)
-    pointers = [lines.load_pointer("%block", OPERANDS + i) for i in range(8)]
-    C_prev, gates, C, dH, dC, dH_prev, dC_prev, dgates = pointers
-    bias = _bias(lines, v)
+    v, words = lanes_of(lines), GRADIENT_BLOCK.read(lines)
+    units, gates, dgates, bias = words.D, words.gates, words.dgates, v.of_double(words.forget_bias)
+    C_prev, C, dH, dC, dH_prev, dC_prev = words.C_prev, words.C, words.dH, words.dC, words.dH_prev, words.dC_prev
 
     def within(n: str) -> None:
         rows = (row_at(lines, one, n, units) for one in (C_prev, C, dH, dC, dH_prev, dC_prev))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tazza.codegen.emit import Lines
 from tazza.codegen.loop import count_loop, step_loop
-from tazza.codegen.rows import STATUS, element, when
+from tazza.codegen.rows import ROWS, element, when
 from tazza.data_class import dataclass
 from tazza.ops.sparse.segment import BY_IDS, BY_LENGTHS, BY_SORTED_IDS, Division
 
@@ -47,7 +47,7 @@ class Places:
         lines, stop, onward = self.lines, self.lines.fresh("stop"), self.lines.fresh("onward")
         lines.do(f"br i1 {wrong}, label %{stop}, label %{onward}, !prof !0")
         lines.label(stop)
-        lines.do(f"store i64 1, ptr {element(lines, '%block', str(STATUS), 'i64')}")
+        lines.do(f"store i64 1, ptr {ROWS.read(lines).address('status')}")
         lines.do("br label %divided")
         lines.label(onward)
 
@@ -151,9 +151,8 @@ def divide(division: Division, p: Places) -> None:
     lines.do("call void @GOMP_barrier()")
     lines.do(f"br label %{onward}")
     lines.label(onward)
-    status = lines.let(f"load i64, ptr {element(lines, '%block', str(STATUS), 'i64')}")
     go = lines.fresh("go")
-    lines.do(f"br i1 {lines.let(f'icmp eq i64 {status}, 0')}, label %{go}, label %{end}")
+    lines.do(f"br i1 {lines.let(f'icmp eq i64 {ROWS.read(lines).status}, 0')}, label %{go}, label %{end}")
     lines.label(end)
     lines.do("ret void")
     lines.label(go)

@@ -6,9 +6,10 @@ import math
 
 from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop, share
-from tazza.codegen.rows import FIRST, D, N, element
+from tazza.codegen.rows import ROWS, element
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.move import copies
 from tazza.operator import OpView, SizedLaunch, Unsupported
@@ -16,15 +17,15 @@ from tazza.ops.sparse.segment import row_count
 from tazza.ops.sparse.segment_rows import LENGTHS_TILE
 from tazza.tensor import TensorSpec
 
-WRITTEN, LENGTHS, X, Y = range(FIRST, FIRST + 4)
-"""Words behind N rows of D elements: the rows that are written, and addresses."""
+BLOCK = Fields("written", addresses="lengths X Y", after=ROWS)
+"""N rows of D elements, and how many rows are written."""
 
 
 def write_tile(lines: Lines, itemsize: int) -> None:
     """Write row n of X at the places of Y that are its own and this thread's."""
-    width, count = lines.load_word("%block", D), lines.load_word("%block", N)
-    lengths, source, target = (lines.load_pointer("%block", word) for word in (LENGTHS, X, Y))
-    first, behind = share(lines, lines.load_word("%block", WRITTEN))
+    read = BLOCK.read(lines)
+    width, count, lengths, source, target = read.D, read.N, read.lengths, read.X, read.Y
+    first, behind = share(lines, read.written)
     copy, kind = copies(lines, itemsize), f"i{8 * itemsize}"
 
     def start(pointer: str, row: str) -> str:
@@ -54,8 +55,8 @@ def prepare_lengths_tile(op: OpView, X: TensorSpec) -> SizedLaunch | Unsupported
     def launch(rows: int) -> BlockLaunch:
         threads = threads_of(rows * width, 0, 2 * itemsize)
         address = SOURCES.compiled(f"lengths tile {itemsize}", lambda lines: write_tile(lines, itemsize))
-        words = (threads, X.shape[0], width, 0, rows)
-        return BlockLaunch(address, (*words, Slot("lengths"), Slot("X"), Slot("Y")))
+        slots = {letter: Slot(letter) for letter in ("lengths", "X", "Y")}
+        return BlockLaunch(address, BLOCK.words(threads=threads, N=X.shape[0], D=width, written=rows, **slots))
 
     return SizedLaunch(
         lambda operands: {"Y": (row_count(op, "lengths", operands["lengths"].array), *X.shape[1:])},
