@@ -23,15 +23,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tazza.codegen.emit import Lines
-from tazza.codegen.loop import carry_loop, count_loop, lanes_of, share
+from tazza.codegen.fields import Fields
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below, lanes_of, share
 from tazza.codegen.rows import element
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES
 from tazza.runtime.native_code import processor
 
 WORD_BITS = 64
-THREADS, M, N, W, A, B, C = range(7)
-"""Words of the block: threads, rows of A, rows of B, words of a row, addresses."""
+BLOCK = Fields("threads M N W", addresses="A B C")
 RUNS = (16, 256)
 """Words that a counter takes before its bits are counted: one of these."""
 UNROLLED_INPUTS = 128
@@ -98,8 +98,9 @@ class _Product:
         self.v.type = self.type  # what loops carry along are words, not numbers
         if self.count == AVX512_WORDS:
             lines.declare(f"{self.type} @{TERNARY}({self.type}, {self.type}, {self.type}, i32 immarg)")
-        self.rows, self.columns, self.words = (lines.load_word("%block", one) for one in (M, N, W))
-        self.a, self.b, self.c = (lines.load_pointer("%block", one) for one in (A, B, C))
+        at = BLOCK.read(lines)
+        self.rows, self.columns, self.words = at.M, at.N, at.W
+        self.a, self.b, self.c = at.A, at.B, at.C
 
     def write(self) -> None:
         """Go over the tiles of this thread, each one row of A by one group of B; the groups are the outer loop.
@@ -234,9 +235,7 @@ class _Product:
         stored = f"<{count} x {kind}>"
         value = total if self.form.wide else lines.let(f"trunc {self.type} {total} to {stored}")
         column = lines.let(f"mul i64 {group}, {count}")
-        left = self._splat(lines.let(f"sub i64 {self.columns}, {column}"))
-        numbers = f"<{', '.join(f'i64 {lane}' for lane in range(count))}>"
-        mask = lines.let(f"icmp slt {self.type} {numbers}, {left}")
+        mask = lanes_below(self.v, lines.let(f"sub i64 {self.columns}, {column}"))
         at = element(lines, self.c, lines.let(f"add i64 {lines.let(f'mul i64 {row}, {self.columns}')}, {column}"), kind)
         lines.store_lanes(stored, value, at, 4, mask)
 
