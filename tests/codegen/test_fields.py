@@ -36,6 +36,13 @@ def test_a_word_is_read_where_it_lies_as_what_it_is(name: str, type: str, first:
     assert f"{found} = load {type}, ptr" in text
 
 
+def test_words_may_lie_in_a_table_of_their_own() -> None:
+    lines = Lines()
+    found = HEAD.read(lines, 1, "%table").rows
+    assert lines.text("void @f(ptr %table)").count("getelementptr i64, ptr %table, i64 2") == 1
+    assert found in lines.lines[-1]
+
+
 @pytest.mark.parametrize("wrong", [{"columns": 7}, {"status": 1, "other": 2}])
 def test_what_has_no_place_or_is_missing_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(SchemaError, match=r"words of the block threads, rows, status, width, scale, X: .* on one side"):

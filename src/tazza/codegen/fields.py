@@ -59,9 +59,9 @@ class Fields:
             raise SchemaError(f"words of the block {', '.join(self)}: {', '.join(wrong)} on one side alone")
         return tuple(_word(found[name], type) for name, type in self.types.items())
 
-    def read(self, lines: Lines, first: int = 0) -> Reader:
+    def read(self, lines: Lines, first: int = 0, block: str = "%block") -> Reader:
         """Return what reads them, from that word of the block on."""
-        return Reader(lines, self, first)
+        return Reader(lines, self, first, block)
 
     def place(self, name: str) -> int:
         """Return which word of the block it is.
@@ -85,9 +85,9 @@ def _word(value: Word | float, type: str) -> Word:
 class Reader:
     """Words of a block as attributes: `at.size` loads it where the code that asks stands."""
 
-    def __init__(self, lines: Lines, fields: Fields, first: int) -> None:
+    def __init__(self, lines: Lines, fields: Fields, first: int, block: str) -> None:
         """Read nothing yet."""
-        self._lines, self._fields, self._first = lines, fields, first
+        self._lines, self._fields, self._first, self._block = lines, fields, first, block
 
     def __getattr__(self, name: str) -> str:
         """Load a word."""
@@ -97,4 +97,4 @@ class Reader:
     def address(self, name: str) -> str:
         """Return where the word itself lies."""
         place = self._first + self._fields.place(name)
-        return self._lines.let(f"getelementptr i64, ptr %block, i64 {place}")
+        return self._lines.let(f"getelementptr i64, ptr {self._block}, i64 {place}")
