@@ -22,6 +22,11 @@ def test_words_lie_in_the_order_of_the_names() -> None:
     assert list(FIELDS)[: len(HEAD)] == list(HEAD)
 
 
+def test_an_address_is_that_of_its_letter_if_nothing_else_is_said() -> None:
+    found = [FIELDS.words(threads=1, rows=1, width=1, scale=0.5, **given)[-1] for given in ({}, {"X": 0})]
+    assert found == [Slot("X"), 0]
+
+
 def _bits(value: float) -> int:
     return int(struct.unpack("<q", struct.pack("<d", value))[0])
 
@@ -36,6 +41,24 @@ def test_a_word_is_read_where_it_lies_as_what_it_is(name: str, type: str, first:
     assert f"{found} = load {type}, ptr" in text
 
 
+def test_words_are_read_once_at_the_start_and_behind_them_one_after_the_other() -> None:
+    lines = Lines()
+    at = FIELDS.load(lines, 1)
+    loads = len(lines.lines)
+    assert at["width"] == at.width
+    assert len(lines.lines) == loads
+    tail = at.tail()
+    tail.take(1, "ptr")
+    assert len(tail.take(2, "double")) == 2
+    last = tail.address()
+    places = [line.rpartition(" ")[2] for line in lines.lines if "getelementptr" in line]
+    assert [int(place) for place in places] == list(range(1, 1 + len(FIELDS) + 4))
+    assert last in lines.lines[-1]
+    assert [line.split("load ")[1].split(",")[0] for line in lines.lines[loads:] if "load" in line] == [
+        *("ptr", "double", "double")
+    ]
+
+
 def test_words_may_lie_in_a_table_of_their_own() -> None:
     lines = Lines()
     found = HEAD.read(lines, 1, "%table").rows
@@ -47,7 +70,7 @@ def test_words_may_lie_in_a_table_of_their_own() -> None:
 def test_what_has_no_place_or_is_missing_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(SchemaError, match=r"words of the block threads, rows, status, width, scale, X: .* on one side"):
         FIELDS.words(**GIVEN, **wrong)
-    with pytest.raises(SchemaError, match="X, rows, width on one side"):
+    with pytest.raises(SchemaError, match="rows, width on one side"):
         FIELDS.words(threads=1, scale=0.5)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tazza.codegen.block import Word, float_word
+from tazza.codegen.block import Scratch, Slot, Word, float_word
 from tazza.codegen.emit import Lines
 from tazza.errors import SchemaError
 
@@ -12,11 +12,12 @@ from tazza.errors import SchemaError
 class Fields:
     """The first words of a block, each by its name.
 
-    They are int64 numbers, then those that the kernel keeps there itself (0 at first), float64 numbers, and addresses.
+    They are int64 numbers, then those that the kernel keeps there itself (0 at first), float64 numbers, and addresses:
+    if nothing else is said, that of the blob of this letter, and for `scratch` that of the scratch memory.
 
     >>> FIELDS = Fields("threads size", own="status", doubles="scale", addresses="X Y")
-    >>> FIELDS.words(threads=1, size=7, scale=0.5, X=64, Y=128)
-    (1, 7, 0, 4602678819172646912, 64, 128)
+    >>> FIELDS.words(threads=1, size=7, scale=0.5, Y=128)
+    (1, 7, 0, 4602678819172646912, Slot(letter='X', index=None), 128)
     >>> len(FIELDS)
     6
     """
@@ -37,7 +38,11 @@ class Fields:
         if len(self.types) < len(given):
             raise SchemaError(f"words of a block with one name: {', '.join(name for name, _ in given)}")
         self._places = {name: place for place, name in enumerate(self.types)}
-        self._zeros: dict[str, Word | float] = dict.fromkeys(own.split(), 0) | ({} if after is None else after._zeros)
+        self._usual: dict[str, Word | float] = {
+            **({} if after is None else after._usual),
+            **dict.fromkeys(own.split(), 0),
+            **{name: Scratch() if name == "scratch" else Slot(name) for name in addresses.split()},
+        }
 
     def __len__(self) -> int:
         """Return how many there are: the word behind them, where blobs that are variadic may follow."""
@@ -53,7 +58,7 @@ class Fields:
         Raises:
             SchemaError: one is missing, or has no place.
         """
-        found = self._zeros | given
+        found = self._usual | given
         if found.keys() != self.types.keys():
             wrong = sorted(found.keys() ^ self.types.keys())
             raise SchemaError(f"words of the block {', '.join(self)}: {', '.join(wrong)} on one side alone")
@@ -62,6 +67,12 @@ class Fields:
     def read(self, lines: Lines, first: int = 0, block: str = "%block") -> Reader:
         """Return what reads them, from that word of the block on."""
         return Reader(lines, self, first, block)
+
+    def load(self, lines: Lines, first: int = 0) -> Reader:
+        """Return the same, which has read all of them: before loops that need them."""
+        at = self.read(lines, first)
+        vars(at).update({name: at[name] for name in self})
+        return at
 
     def place(self, name: str) -> int:
         """Return which word of the block it is.
@@ -94,7 +105,32 @@ class Reader:
         place = self.address(name)
         return self._lines.let(f"load {self._fields.types[name]}, ptr {place}")
 
+    def __getitem__(self, name: str) -> str:
+        """Return a word whose name is put together."""
+        return getattr(self, name)
+
     def address(self, name: str) -> str:
         """Return where the word itself lies."""
         place = self._first + self._fields.place(name)
         return self._lines.let(f"getelementptr i64, ptr {self._block}, i64 {place}")
+
+    def tail(self) -> Tail:
+        """Return what reads the words behind them."""
+        return Tail(self._lines, self._first + len(self._fields))
+
+
+class Tail:
+    """Words one after the other, for those without names: as many as a kernel has operands, or dimensions."""
+
+    def __init__(self, lines: Lines, first: int) -> None:
+        """Begin with that word of the block."""
+        self._lines, self._next = lines, first
+
+    def address(self) -> str:
+        """Return where the next word itself lies."""
+        self._next += 1
+        return self._lines.let(f"getelementptr i64, ptr %block, i64 {self._next - 1}")
+
+    def take(self, count: int, type: str = "i64") -> list[str]:
+        """Load the next words, as what LLVM calls so."""
+        return [self._lines.let(f"load {type}, ptr {self.address()}") for _ in range(count)]

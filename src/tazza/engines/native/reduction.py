@@ -189,17 +189,16 @@ class _Writer:
         carried = DataType.FLOAT if self.accumulator.dtype in HALVES else self.accumulator.dtype
         self.buffer = Vector(lines, count, carried)
         self.carried = lines.let(f"alloca {self.buffer.stored}, i64 {-(-COLUMNS // count)}, align 64")
-        at, names = HEAD.read(lines), form.operands
-        self.words = {name: getattr(at, name) for name in HEAD}
+        self.words, names = HEAD.load(lines), form.operands
         axis, first = Fields("extent", after=names), len(HEAD) + len(names)
         axes = [axis.read(lines, first + len(axis) * k) for k in range(form.kept + form.reduced + 1)]
         kept, reduced, row = axes[: form.kept], axes[form.kept : -1], axes[-1]
         addresses = names.read(lines, len(HEAD))
         self.kept_extents, self.reduced_extents = [one.extent for one in kept], [one.extent for one in reduced]
         self.inner = row.extent
-        self.kept_bases = [[getattr(one, name) for one in (addresses, *kept)] for name in names]
-        self.reduced_steps = [[getattr(one, name) for one in reduced] for name in names]
-        self.steps = {k: getattr(row, name) for k, name in enumerate(names) if form.kinds[k] == "step"}
+        self.kept_bases = [[one[name] for one in (addresses, *kept)] for name in names]
+        self.reduced_steps = [[one[name] for one in reduced] for name in names]
+        self.steps = {k: row[name] for k, name in enumerate(names) if form.kinds[k] == "step"}
 
     def write(self) -> None:
         """Go over the items and chunks of this thread."""

@@ -96,19 +96,10 @@ class _Product:
         self._task = task.bare()
         self._threads = _threads(task)
         self._choice, self._kernel = _kernel(task), 0
-        words = BLOCK.words(
-            threads=self._threads,
-            R=task.shape[0],
-            C=task.shape[1],
-            Z=len(task.values),
-            N=task.vectors,
-            D_pitch=task.D.strides[0] // task.D.itemsize,
-            Y_pitch=task.Y.strides[0] // task.Y.itemsize,
-            starts=address_of(task.starts),
-            columns=address_of(task.columns),
-            values=address_of(task.values),
-            **dict.fromkeys(("D", "Y", "scratch"), 0),
-        )
+        extents = {"R": task.shape[0], "C": task.shape[1], "Z": len(task.values), "N": task.vectors}
+        pitches = {name: one.strides[0] // one.itemsize for name, one in (("D_pitch", task.D), ("Y_pitch", task.Y))}
+        addresses = {name: address_of(getattr(task, name)) for name in ("starts", "columns", "values")}
+        words = BLOCK.words(threads=self._threads, **extents, **pitches, **addresses, D=0, Y=0, scratch=0)
         self._block = _Block(*words)
         self._scratch_elements = 0
         if task.form is Form.FROM_LEFT:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tazza.codegen.block import BlockLaunch, Slot
+from tazza.codegen.block import BlockLaunch
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
@@ -52,7 +52,7 @@ def prepare_decoding(op: OpView, Y: TensorSpec) -> Launch:
 
 
 def _launch(address: int, threads: int, rows: int, width: int) -> Launch:
-    return BlockLaunch(address, BLOCK.words(threads=threads, N=rows, D=width, X=Slot("X"), Y=Slot("Y")))
+    return BlockLaunch(address, BLOCK.words(threads=threads, N=rows, D=width))
 
 
 def write_encoding(lines: Lines, format: RowFormat, dtype: DataType) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tazza.codegen.block import BlockLaunch, Slot
+from tazza.codegen.block import BlockLaunch
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.rows import when
@@ -29,7 +29,7 @@ def prepare_learning_rate(op: OpView) -> Launch | Unsupported:
         raise op.error(NumericError, f"the iteration is {iteration}, it cannot be negative")
 
     address = SOURCES.compiled(f"learning rate {rate.text()}", lambda lines: None, lambda lines: _rate(lines, rate))
-    return BlockLaunch(address, BLOCK.words(threads=1, t=Slot("t"), lr=Slot("lr")), check=check)
+    return BlockLaunch(address, BLOCK.words(threads=1), check=check)
 
 
 def _rate(lines: Lines, rate: Expression) -> None:

@@ -52,10 +52,9 @@ class _Writer:
 
     def __init__(self, lines: Lines, update: Update) -> None:
         self.lines, self.update, self.v = lines, update, lanes_of(lines)
-        at, blobs = HEAD.read(lines), Fields(addresses=" ".join(update.letters))
+        at, blobs = HEAD.load(lines), Fields(addresses=" ".join(update.letters))
         self.count, self.width, self.table, self.segments = at.N, at.D, at.table, at.segments
-        self.indices, addresses = at.indices, blobs.read(lines, len(HEAD))
-        self.at = {name: getattr(addresses, name) for name in blobs}
+        self.indices, self.at = at.indices, blobs.load(lines, len(HEAD))
         self.scalars = {name: self.v.load_one(self.at[name]) for name in update.scalars}
         self.scalars |= update.shared.write(self.v, len(HEAD) + len(blobs))
 
@@ -179,7 +178,7 @@ def prepare_update(op: OpView, specs: dict[str, TensorSpec]) -> Launch | Unsuppo
         if segmented:
             starts_of(op, "LENGTHS", operands["LENGTHS"].array, K, "indices")
 
-    head = HEAD.words(threads=threads, N=K, D=width, table=R, segments=S, indices=Slot("indices"))
+    head = HEAD.words(threads=threads, N=K, D=width, table=R, segments=S)
     return BlockLaunch(address, (*head, *map(Slot, update.letters), *update.shared.words), check=check)
 
 

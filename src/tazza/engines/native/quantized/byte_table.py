@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tazza.codegen.block import BlockLaunch, Constant, Slot
+from tazza.codegen.block import BlockLaunch, Constant
 from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
@@ -29,8 +29,7 @@ def table_launch(define: Callable[[Array, Array], None], size: int) -> Launch:
     octets = np.arange(256, dtype=np.uint8)
     table = np.empty_like(octets)
     define(octets, table)
-    threads, known = threads_of(size, LOOKUP_FLOPS, 2), Constant(table.tobytes())
-    words = BLOCK.words(threads=threads, size=size, X=Slot("X"), Y=Slot("Y"), table=known)
+    words = BLOCK.words(threads=threads_of(size, LOOKUP_FLOPS, 2), size=size, table=Constant(table.tobytes()))
     return BlockLaunch(SOURCES.compiled("table of bytes", _look_up), words)
 
 

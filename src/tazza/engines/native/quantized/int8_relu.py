@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Slot
+from tazza.codegen.block import BlockLaunch
 from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
@@ -27,7 +27,7 @@ def prepare_int8_relu(X: TensorSpec, Y: TensorSpec) -> Launch:
         meanings = meanings_of(X, Y)
         return table_launch(lambda x, y: int8_relu(x, y, meanings), X.size)
     zero = min(max(cast("PerTensor", Y.quantization).zero_point, 0), 255)
-    words = BLOCK.words(threads=threads_of(X.size, 1, 2), size=X.size, zero=zero, X=Slot("X"), Y=Slot("Y"))
+    words = BLOCK.words(threads=threads_of(X.size, 1, 2), size=X.size, zero=zero)
     return BlockLaunch(SOURCES.compiled("larger bytes", _larger), words)
 
 

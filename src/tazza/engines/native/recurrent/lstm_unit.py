@@ -35,10 +35,9 @@ def unit_launch(op: OpView, inputs: Sequence[Spec], block: Fields, code: Callabl
     _, rows, units = state.shape
     threads = threads_for(min(thread_count(), max(rows, 1)), state.size, FLOPS, 32)
     bias = op.forget_bias if "forget_bias" in op.schema.args else 0.0
-    slots = {letter: Slot(letter) for letter, type in block.types.items() if type == "ptr"}
-    slots |= {} if ragged else {"seq_lengths": 0}
+    lengths = Slot("seq_lengths") if ragged else 0
     address = SOURCES.compiled(f"{op.type}, {ragged=}, {drop=}", lambda lines: code(lines, ragged=ragged, drop=drop))
-    return BlockLaunch(address, block.words(threads=threads, N=rows, D=units, forget_bias=bias, **slots))
+    return BlockLaunch(address, block.words(threads=threads, N=rows, D=units, forget_bias=bias, seq_lengths=lengths))
 
 
 @launcher(LSTM_UNIT, engine="native", accepts=accepts_rows)

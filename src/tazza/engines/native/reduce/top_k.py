@@ -207,8 +207,8 @@ def prepare_top_k(op: OpView, X: TensorSpec, V: TensorSpec) -> Launch | Unsuppor
     write = partial(write_top_k, flat=flat, dense=inner == 1)
     address = SOURCES.compiled(f"top k{', flat' if flat else ''}{', dense' if inner == 1 else ''}", write)
     threads = min(threads_of(rows * n, 10, 4), max(rows, 1))
-    slots = {"X": Slot("X"), "V": Slot("V"), "P": Slot("P"), "F": Slot("F") if flat else 0}
-    return BlockLaunch(address, BLOCK.words(threads=threads, N=rows, D=n, k=k, inner=inner, **slots))
+    F = Slot("F") if flat else 0
+    return BlockLaunch(address, BLOCK.words(threads=threads, N=rows, D=n, k=k, inner=inner, F=F))
 
 
 # -- the gradient ------------------------------------------------------------------------------------------------------
@@ -263,7 +263,6 @@ def prepare_top_k_gradient(op: OpView, dV: TensorSpec, dX: TensorSpec) -> Launch
     def check(operands: Operands) -> None:
         check_places(op, operands["P"].array, n, axis)
 
-    slots, k = {letter: Slot(letter) for letter in ("dV", "P", "dX")}, dV.shape[axis]
-    words = GRADIENT_BLOCK.words(threads=threads, N=before, D=n, k=k, inner=inner, **slots)
+    words = GRADIENT_BLOCK.words(threads=threads, N=before, D=n, k=dV.shape[axis], inner=inner)
     address = SOURCES.compiled("top k gradient", write_top_k_gradient, finish_status)
     return BlockLaunch(address, words, check=check)

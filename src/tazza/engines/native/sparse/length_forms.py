@@ -6,10 +6,9 @@ Sizes that follow from what lengths and ids are, are found in Python; the pass o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
-from tazza.codegen.block import BlockLaunch, Slot
+from tazza.codegen.block import BlockLaunch, Check, Slot
 from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count
@@ -26,8 +25,8 @@ BLOCK = Fields(addresses="given Y", after=ROWS)
 """N segments; D ids, if ids are what is given, not lengths."""
 
 
-def _launch(address: int, segments: int, letter: str, ids: int = 0) -> BlockLaunch:
-    return BlockLaunch(address, BLOCK.words(threads=1, N=segments, D=ids, given=Slot(letter), Y=Slot("Y")))
+def _launch(address: int, segments: int, letter: str, ids: int = 0, check: Check | None = None) -> BlockLaunch:
+    return BlockLaunch(address, BLOCK.words(threads=1, N=segments, D=ids, given=Slot(letter)), check=check)
 
 
 def _put(lines: Lines, target: str, place: str, *values: str) -> None:
@@ -166,6 +165,6 @@ def prepare_segments(op: OpView, ids: TensorSpec, like: TensorSpec | None) -> Si
         return {"Y": (count, 2) if ranges else (count,)}
 
     def launch(sizes: Mapping[str, tuple[int, ...]]) -> BlockLaunch:
-        return replace(_launch(address, sizes["Y"][0], "ids", ids.size), check=check)
+        return _launch(address, sizes["Y"][0], "ids", ids.size, check)
 
     return SizedLaunch(sizes, launch, {"Y": DataType.INT32})

@@ -73,7 +73,7 @@ def prepare_scatter_weighted_sum(
     address = SOURCES.compiled(
         f"scatter weighted sum {bits} {count}", lambda lines: write_sum(lines, bits, count), finish_status
     )
-    R, width, slots = X0.shape[0], math.prod(X0.shape[1:]), {one: Slot(one) for one in ("indices", "Y", "w0")}
-    head = HEAD.words(threads=1, N=indices.size, D=width, R=R, **slots)
+    R = X0.shape[0]
+    head = HEAD.words(threads=1, N=indices.size, D=math.prod(X0.shape[1:]), R=R)
     pairs = [word for k in range(count) for word in PAIR.words(X=Slot("X", k), w=Slot("w", k))]
     return BlockLaunch(address, (*head, *pairs), check=rows_check(op, "indices", R))

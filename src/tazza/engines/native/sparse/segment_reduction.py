@@ -76,10 +76,9 @@ class Segments:
     def __init__(self, lines: Lines, work: Work) -> None:
         """Read the words, and write where segments begin."""
         self.lines, self.work, self.v = lines, work, lanes_of(lines)
-        at = BLOCK.read(lines)
+        self.at = at = BLOCK.load(lines)
         self.count, self.width, self.rows, self.table = at.N, at.D, at.rows, at.table
-        self.at = {name: getattr(at, name) for name in POINTERS.split()}
-        self.places = Places(lines, self.count, self.rows, *(self.at[name] for name in ("by", "starts", "order")))
+        self.places = Places(lines, self.count, self.rows, at.by, at.starts, at.order)
         divide(work.division, self.places)
 
     def each(self, body: Callable[[str, str, str], None]) -> None:

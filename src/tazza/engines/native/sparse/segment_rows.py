@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tazza.codegen.block import BlockLaunch, Slot
+from tazza.codegen.block import BlockLaunch
 from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
@@ -55,8 +55,7 @@ def prepare_lengths_tile(op: OpView, X: TensorSpec) -> SizedLaunch | Unsupported
     def launch(rows: int) -> BlockLaunch:
         threads = threads_of(rows * width, 0, 2 * itemsize)
         address = SOURCES.compiled(f"lengths tile {itemsize}", lambda lines: write_tile(lines, itemsize))
-        slots = {letter: Slot(letter) for letter in ("lengths", "X", "Y")}
-        return BlockLaunch(address, BLOCK.words(threads=threads, N=X.shape[0], D=width, written=rows, **slots))
+        return BlockLaunch(address, BLOCK.words(threads=threads, N=X.shape[0], D=width, written=rows))
 
     return SizedLaunch(
         lambda operands: {"Y": (row_count(op, "lengths", operands["lengths"].array), *X.shape[1:])},

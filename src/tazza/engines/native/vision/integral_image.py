@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tazza.codegen.block import BlockLaunch, Scratch, Slot, all_float32
+from tazza.codegen.block import BlockLaunch, Slot, all_float32
 from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
@@ -74,18 +74,8 @@ def _prepare(read: TensorSpec, written: TensorSpec, source: str, target: str) ->
     planes, stride = math.prod(read.shape[:2]), -(-(width + 1) // LINE) * LINE
     threads = threads_of(planes * height * width, 4, 8, planes)
     address = SOURCES.compiled(f"integral image {border}", lambda lines: write_sums(lines, border))
-    words = BLOCK.words(
-        threads=threads,
-        N=planes,
-        D=width,
-        height=height,
-        read=read.shape[-1],
-        written=written.shape[-1],
-        stride=stride,
-        source=Slot(source),
-        target=Slot(target),
-        scratch=Scratch(),
-    )
+    lines = {"height": height, "read": read.shape[-1], "written": written.shape[-1], "stride": stride}
+    words = BLOCK.words(threads=threads, N=planes, D=width, **lines, source=Slot(source), target=Slot(target))
     return BlockLaunch(address, words, scratch_bytes=8 * threads * stride)
 
 
