@@ -86,13 +86,13 @@ def ask_ahead(
             lines.prefetch(start, line * LINE_BYTES, write=write)
 
 
-def stop_if(lines: Lines, wrong: str, block: Fields = ROWS) -> None:
+def stop_if(lines: Lines, wrong: str, block: Fields = ROWS, leave: str = "ret void") -> None:
     """Leave the work with a status, where the condition holds; it hardly ever does."""
     stop, onward = lines.fresh("stop"), lines.fresh("onward")
     lines.do(f"br i1 {wrong}, label %{stop}, label %{onward}, !prof !0")
     lines.label(stop)
     lines.do(f"store i64 1, ptr {block.read(lines).address('status')}")
-    lines.do("ret void")
+    lines.do(leave)
     lines.label(onward)
 
 

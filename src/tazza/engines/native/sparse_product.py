@@ -136,25 +136,21 @@ def tiles(
 # -- sums in registers -------------------------------------------------------------------------------------------------
 
 
-def shared_rows(m: Matrix) -> tuple[str, str]:
-    """Return the first row of this thread and the one behind its last; a row counts as its elements and one more."""
-    lines = m.v.lines
-    work = lines.let(f"add i64 {m.Z}, {m.R}")
+def shared_rows(lines: Lines, elements: str, rows: str, start: Callable[[str], str]) -> tuple[str, str]:
+    """Return the first row of this thread and the one behind its last; a row counts as its elements and one more.
+
+    A border is the smallest r with start(r) + r >= its part of the work.
+    """
+    work = lines.let(f"add i64 {elements}, {rows}")
     after = lines.let("add i64 %who, 1")
-    products = [lines.let(f"mul i64 {work}, {i}") for i in ("%who", after)]
-    borders = [_row_of_work(m, lines.let(f"udiv i64 {one}, %many")) for one in products]
+    parts = [lines.let(f"udiv i64 {lines.let(f'mul i64 {work}, {i}')}, %many") for i in ("%who", after)]
+    borders = [halved(lines, rows, part, lambda r: lines.let(f"add i64 {start(r)}, {r}")) for part in parts]
     # The ends are certain even where starts are broken, so that every row belongs to a thread, which then sees it.
     is_first, is_last = lines.let("icmp eq i64 %who, 0"), lines.let(f"icmp eq i64 {after}, %many")
     return (
         lines.let(f"select i1 {is_first}, i64 0, i64 {borders[0]}"),
-        lines.let(f"select i1 {is_last}, i64 {m.R}, i64 {borders[1]}"),
+        lines.let(f"select i1 {is_last}, i64 {rows}, i64 {borders[1]}"),
     )
-
-
-def _row_of_work(m: Matrix, work: str) -> str:
-    """Return the smallest r with starts[r] + r >= work."""
-    lines = m.v.lines
-    return halved(lines, m.R, work, lambda r: lines.let(f"add i64 {m.start(r)}, {r}"))
 
 
 def halved(lines: Lines, count: str, work: str, before: Callable[[str], str]) -> str:
@@ -177,7 +173,7 @@ def halved(lines: Lines, count: str, work: str, before: Callable[[str], str]) ->
 def write_rows(lines: Lines, dtype: DataType, index_bits: int) -> None:
     """Write the kernel `rows`."""
     m = Matrix(lines, dtype, index_bits)
-    first, last = shared_rows(m)
+    first, last = shared_rows(lines, m.Z, m.R, m.start)
 
     def tile(n: str, vectors: int, mask: str | None) -> None:
         count_loop(lines, first, last, lambda r: _row(m, r, n, vectors, mask))

@@ -45,7 +45,7 @@ def write_gathered(lines: Lines, dtype: DataType, index_bits: int) -> None:
     """
     held = _Held.room(lines, dtype, index_bits)
     m = held.m
-    first, last = shared_rows(m)
+    first, last = shared_rows(lines, m.Z, m.R, m.start)
 
     def some(values: Values) -> Values:
         """Write the rows from r on that are held together, or one that is longer; return the row behind them."""

@@ -73,9 +73,7 @@ def write_encoding(lines: Lines, format: RowFormat, dtype: DataType) -> None:
         def some(i: str, mask: str | None) -> None:
             found = v.intrinsic("rint", v.mul(v.sub(v.load(x, i, mask, dtype=dtype), bias), inverse))
             finite = v.compare("olt", v.intrinsic("fabs", found), v.constant(math.inf))
-            code = v.select(finite, found, v.constant(0.0))
-            code = v.select(v.compare("olt", code, v.constant(0.0)), v.constant(0.0), code)
-            code = v.select(v.compare("ogt", code, v.constant(format.top)), v.constant(format.top), code)
+            code = v.ceiling(v.floor_at(v.select(finite, found, v.constant(0.0)), 0.0), format.top)
             place = element(lines, y, lines.let(f"udiv i64 {i}, {format.in_byte}"), "i8")
             _store_codes(v, code, place, mask, format)
 

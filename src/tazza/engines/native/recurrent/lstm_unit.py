@@ -9,8 +9,8 @@ from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, all_float32
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_for
-from tazza.codegen.loop import lanes_of, load, store, sweep
-from tazza.codegen.rows import FLOAT, ROWS, each_row, element, row_at, when
+from tazza.codegen.loop import each_vector, lanes_of
+from tazza.codegen.rows import ROWS, each_row, element, row_at, when
 from tazza.codegen.vector import sigmoid, sigmoid_divisor, tanh, tanh_parts
 from tazza.device import Context
 from tazza.engines.native import SOURCES
@@ -115,15 +115,13 @@ def _forward(lines: Lines, *, ragged: bool, drop: bool) -> None:
         four = Gates(v, gates, n, units)
         quarters = [four.kind(k) for k in range(4)]
 
-        def unit(k: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            del carried
-            gates_here = [load(v, FLOAT, one, k, mask) for one in quarters]
-            new_c, new_h = cell(v, gates_here, bias, load(v, FLOAT, c_prev, k, mask))
-            store(v, FLOAT, new_c, c, k, mask)
-            store(v, FLOAT, new_h, h, k, mask)
-            return ()
+        def unit(k: str, mask: str | None) -> None:
+            gates_here = [v.load(one, k, mask) for one in quarters]
+            new_c, new_h = cell(v, gates_here, bias, v.load(c_prev, k, mask))
+            v.store(new_c, c, k, mask)
+            v.store(new_h, h, k, mask)
 
-        sweep(v, "0", units, unit)
+        each_vector(v, "0", units, unit)
 
     def beyond(n: str) -> None:
         for source, target in ((C_prev, C), (H_prev, H)):
@@ -135,12 +133,10 @@ def _forward(lines: Lines, *, ragged: bool, drop: bool) -> None:
 def keep(v: Lanes, source: str, target: str, count: str, drop: bool) -> None:
     """Copy elements, or write zeros."""
 
-    def copy(k: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-        del carried
-        store(v, FLOAT, v.constant(0.0) if drop else load(v, FLOAT, source, k, mask), target, k, mask)
-        return ()
+    def copy(k: str, mask: str | None) -> None:
+        v.store(v.constant(0.0) if drop else v.load(source, k, mask), target, k, mask)
 
-    sweep(v, "0", count, copy)
+    each_vector(v, "0", count, copy)
 
 
 def _backward(lines: Lines, *, ragged: bool, drop: bool) -> None:
@@ -155,27 +151,25 @@ def _backward(lines: Lines, *, ragged: bool, drop: bool) -> None:
         at = [four.kind(k) for k in range(4)]
         to = [slopes.kind(k) for k in range(4)]
 
-        def unit(k: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            del carried
-            i, o = sigmoid(v, load(v, FLOAT, at[0], k, mask)), sigmoid(v, load(v, FLOAT, at[2], k, mask))
-            f = sigmoid(v, v.add(load(v, FLOAT, at[1], k, mask), bias))
-            g, T = tanh(v, load(v, FLOAT, at[3], k, mask)), tanh(v, load(v, FLOAT, c, k, mask))
-            slope = load(v, FLOAT, dh, k, mask)
+        def unit(k: str, mask: str | None) -> None:
+            i, o = sigmoid(v, v.load(at[0], k, mask)), sigmoid(v, v.load(at[2], k, mask))
+            f = sigmoid(v, v.add(v.load(at[1], k, mask), bias))
+            g, T = tanh(v, v.load(at[3], k, mask)), tanh(v, v.load(c, k, mask))
+            slope = v.load(dh, k, mask)
             # e = dC + dH * o * (1 - T^2)
-            e = v.fma(v.mul(slope, o), _less_square(v, T), load(v, FLOAT, dc, k, mask))
-            store(v, FLOAT, v.mul(e, f), dc_prev, k, mask)
-            store(v, FLOAT, v.constant(0.0), dh_prev, k, mask)
+            e = v.fma(v.mul(slope, o), _less_square(v, T), v.load(dc, k, mask))
+            v.store(v.mul(e, f), dc_prev, k, mask)
+            v.store(v.constant(0.0), dh_prev, k, mask)
             quarters = (
                 v.mul(v.mul(e, g), _bell(v, i)),
-                v.mul(v.mul(e, load(v, FLOAT, c_prev, k, mask)), _bell(v, f)),
+                v.mul(v.mul(e, v.load(c_prev, k, mask)), _bell(v, f)),
                 v.mul(v.mul(slope, T), _bell(v, o)),
                 v.mul(v.mul(e, i), _less_square(v, g)),
             )
             for quarter, pointer in zip(quarters, to, strict=True):
-                store(v, FLOAT, quarter, pointer, k, mask)
-            return ()
+                v.store(quarter, pointer, k, mask)
 
-        sweep(v, "0", units, unit)
+        each_vector(v, "0", units, unit)
 
     def beyond(n: str) -> None:
         for source, target in ((dC, dC_prev), (dH, dH_prev)):

@@ -14,7 +14,7 @@ from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import count_loop, each_vector, lanes_of
+from tazza.codegen.loop import Values, count_loop, each_vector, lanes_of, step_loop, while_loop
 from tazza.codegen.rows import ROWS, each_row, element, finish_status, report, when
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES, native
@@ -148,19 +148,13 @@ def _candidates(
         everything = lines.let(f"select i1 {room}, {v.mask} {v.all_set}, {v.mask} {fits}")
         chosen = everything if mask is None else lines.let(f"and {v.mask} {everything}, {mask}")
         found = lines.let(f"bitcast {v.mask} {chosen} to {bits}")
-        test, inside, done, before = lines.fresh("left"), lines.fresh("one"), lines.fresh("none"), lines.block
-        left, fewer = f"%{lines.fresh('left')}", f"%{lines.fresh('fewer')}"
-        lines.do(f"br label %{test}")
-        lines.label(test)
-        entry = len(lines.lines)
-        lines.do(f"br i1 {lines.let(f'icmp ne {bits} {left}, 0')}, label %{inside}, label %{done}")
-        lines.label(inside)
-        lane = lines.let(f"call {bits} @llvm.cttz.{bits}({bits} {left}, i1 true)")
-        number(lines.let(f"add i64 {i}, {lines.let(f'zext {bits} {lane} to i64')}"))
-        lines.do(f"{fewer} = and {bits} {left}, {lines.let(f'sub {bits} {left}, 1')}")
-        lines.do(f"br label %{test}")
-        lines.lines.insert(entry, f"  {left} = phi {bits} [ {found}, %{before} ], [ {fewer}, %{lines.block} ]")
-        lines.label(done)
+
+        def one(left: Values) -> Values:
+            lane = lines.let(f"call {bits} @llvm.cttz.{bits}({bits} {left[0]}, i1 true)")
+            number(lines.let(f"add i64 {i}, {lines.let(f'zext {bits} {lane} to i64')}"))
+            return [lines.let(f"and {bits} {left[0]}, {lines.let(f'sub {bits} {left[0]}, 1')}")]
+
+        while_loop(lines, [(bits, found)], lambda left: lines.let(f"icmp ne {bits} {left[0]}, 0"), one)
 
     each_vector(v, "0", n, some)
 
@@ -219,7 +213,6 @@ def write_top_k_gradient(lines: Lines) -> None:
     v, words = lanes_of(lines), GRADIENT_BLOCK.read(lines)
     n, k, inner, dV, places, dX = words.D, words.k, words.inner, words.dV, words.P, words.dX
     size, taken = (lines.let(f"mul i64 {one}, {inner}") for one in (n, k))
-    going = lines.let("alloca i1")
 
     def outer(a: str) -> None:
         dx = element(lines, dX, lines.let(f"mul i64 {a}, {size}"))
@@ -227,14 +220,11 @@ def write_top_k_gradient(lines: Lines) -> None:
         dv, place = element(lines, dV, start), element(lines, places, start, "i64")
 
         def row(b: str) -> None:
-            lines.do(f"store i1 true, ptr {going}")
-
-            def one(i: str) -> None:
+            def one(i: str, going: Values) -> Values:
                 at = lines.let(f"add i64 {lines.let(f'mul i64 {i}, {inner}')}, {b}")
                 p = lines.let(f"load i64, ptr {element(lines, place, at, 'i64')}")
                 there = lines.let(f"icmp sge i64 {p}, 0")
-                on = lines.let(f"and i1 {lines.let(f'load i1, ptr {going}')}, {there}")
-                lines.do(f"store i1 {on}, ptr {going}")
+                on = lines.let(f"and i1 {going[0]}, {there}")
                 beyond = lines.let(f"icmp sge i64 {p}, {n}")
 
                 def add() -> None:
@@ -244,8 +234,9 @@ def write_top_k_gradient(lines: Lines) -> None:
                     lines.do(f"store float {lines.let(f'fadd float {before}, {given}')}, ptr {to}")
 
                 when(lines, beyond, lambda: report(lines, a), lambda: when(lines, on, add))
+                return [on]
 
-            count_loop(lines, "0", k, one)
+            step_loop(lines, "i1", ("0", k, 1), ["true"], one, "")
 
         each_vector(v, "0", size, lambda i, mask: v.store(v.constant(0.0), dx, i, mask))
         count_loop(lines, "0", inner, row)

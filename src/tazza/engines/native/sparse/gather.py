@@ -15,7 +15,7 @@ from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop, each_vector, lanes_of
-from tazza.codegen.rows import ROWS, each_row, element, finish_status, index_at, rows_check, stop_if
+from tazza.codegen.rows import ROWS, ask_ahead, each_row, element, finish_status, index_at, rows_check, stop_if
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, Operands, OpView
@@ -32,8 +32,8 @@ VECTORS = {4: FLOAT, 8: DataType.DOUBLE}
 """By the bytes of an element, as what whole vectors of them are copied; what is not among them is copied one by one."""
 LEAST_OUTER = 64
 """Outer places from which on threads share these, where parts have one element."""
-AHEAD, LINE_BYTES, LINES_AHEAD = 8, 64, 4
-"""How many parts before its turn one is asked for, and how much of it."""
+AHEAD = 8
+"""How many parts before its turn one is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +105,12 @@ def write_copy(lines: Lines, form: Form) -> None:
     def part(n: str) -> None:
         a = lines.let(f"udiv i64 {n}, {parts.taken}")
         i = lines.let(f"sub i64 {n}, {lines.let(f'mul i64 {a}, {parts.taken}')}")
-        later, last = lines.let(f"add i64 {i}, {AHEAD}"), lines.let(f"sub i64 {parts.taken}, 1")
-        soon = parts.place(parts.index(a, lines.least(later, last)))
-        asked = parts.at(parts.source, parts.within(a, parts.parts, soon))
-        for line in range(LINES_AHEAD):
-            lines.prefetch(asked, line * LINE_BYTES)
-        x = parts.at(parts.source, parts.within(a, parts.parts, parts.place(parts.index(a, i))))
-        _copy(parts, x, parts.at(parts.target, n))
+
+        def picked(i: str) -> str:
+            return parts.at(parts.source, parts.within(a, parts.parts, parts.place(parts.index(a, i))))
+
+        ask_ahead(lines, (i, AHEAD, parts.taken), lambda later: [picked(later)])
+        _copy(parts, picked(i), parts.at(parts.target, n))
 
     each_row(lines, part)
 
@@ -136,10 +135,8 @@ def _copy(parts: _Parts, x: str, y: str) -> None:
 def _copy_singles(parts: _Parts, a: str) -> None:
     """Write target[a, i] = source[a, index i] for each i."""
     lines, kind = parts.lines, f"i{8 * parts.form.itemsize}"
-    x, y = (
-        parts.at(parts.source, parts.within(a, parts.parts, "0")),
-        parts.at(parts.target, parts.within(a, parts.taken, "0")),
-    )
+    x = parts.at(parts.source, parts.within(a, parts.parts, "0"))
+    y = parts.at(parts.target, parts.within(a, parts.taken, "0"))
 
     def one(i: str) -> None:
         value = lines.let(f"load {kind}, ptr {element(lines, x, parts.place(parts.index(a, i)), kind)}")

@@ -9,18 +9,17 @@ from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, accepts_rows_bu
 from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.loop import count_loop, each_vector, lanes_of
-from tazza.codegen.rows import ROWS, finish_status, first_lane, index_at, row_at, rows_check, stop_if, when
+from tazza.codegen.rows import ROWS, ask_ahead, finish_status, first_lane, index_at, row_at, rows_check, stop_if, when
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, OpView, Unsupported
 from tazza.operator.in_place import overwritten
 from tazza.ops.sparse.scatter_weighted_sum import SCATTER_WEIGHTED_SUM
-from tazza.tensor import DataType, TensorSpec
+from tazza.tensor import TensorSpec
 
-FLOAT = DataType.FLOAT
 HEAD, PAIR = Fields("R", addresses="indices Y w0", after=ROWS), Fields(addresses="X w")
 """N = K indices, D elements of each of the R rows; the pairs come after them."""
-AHEAD, LINE_BYTES, LINES_AHEAD = 8, 64, 4
-"""How many indices before its turn a row is asked for, and how much of it."""
+AHEAD = 8
+"""How many indices before its turn a row is asked for."""
 
 
 def write_sum(lines: Lines, bits: int, summands: int) -> None:
@@ -32,16 +31,15 @@ def write_sum(lines: Lines, bits: int, summands: int) -> None:
     def look(k: str) -> None:
         stop_if(lines, lines.let(f"icmp uge i64 {index_at(lines, indices, k, bits)}, {rows}"))  # -1 is too large
 
+    def picked(k: str) -> str:
+        return row_at(lines, target, index_at(lines, indices, k, bits), width)
+
     def each(change: Callable[[str, str, str, str | None], str]) -> None:
         """Write change(k, y, i, mask) for the elements of each row that an index picks."""
 
         def row(k: str) -> None:
-            later, last = lines.let(f"add i64 {k}, {AHEAD}"), lines.let(f"sub i64 {count}, 1")
-            soon = index_at(lines, indices, lines.least(later, last), bits)
-            asked = row_at(lines, target, soon, width)
-            for line in range(LINES_AHEAD):
-                lines.prefetch(asked, line * LINE_BYTES, write=True)
-            y = row_at(lines, target, index_at(lines, indices, k, bits), width)
+            ask_ahead(lines, (k, AHEAD, count), lambda later: [picked(later)], write=True)
+            y = picked(k)
 
             def some(i: str, mask: str | None) -> None:
                 v.store(change(k, v.load(y, i, mask), i, mask), y, i, mask)

@@ -23,7 +23,7 @@ from tazza.engines.native import SOURCES, native
 from tazza.engines.native.embedding.codes import Codes, Row
 from tazza.engines.native.sparse.division import ORDERED, Places, divide
 from tazza.engines.native.sparse.gather import Form, of_letters, part_copies
-from tazza.engines.native.sparse_product import TILE, halved, tiles
+from tazza.engines.native.sparse_product import TILE, shared_rows, tiles
 from tazza.operator import Launch, Operands, OpView, SizedLaunch
 from tazza.ops.sparse.reducer import Reducer
 from tazza.ops.sparse.segment import Division, check_rows, row_count
@@ -84,16 +84,6 @@ class Segments:
     def each(self, body: Callable[[str, str, str], None]) -> None:
         """Run `body(m, begin, end)` for the segments of this thread, which has its part of the rows."""
         lines, p = self.lines, self.places
-        total = lines.let(f"add i64 {self.rows}, {self.count}")
-
-        def border(i: str) -> str:
-            share = lines.let(f"udiv i64 {lines.let(f'mul i64 {total}, {i}')}, %many")
-            return halved(lines, self.count, share, lambda m: lines.let(f"add i64 {p.start(m)}, {m}"))
-
-        after = lines.let("add i64 %who, 1")
-        first, behind = border("%who"), border(after)
-        is_last = lines.let(f"icmp eq i64 {after}, %many")
-        last = lines.let(f"select i1 {is_last}, i64 {self.count}, i64 {behind}")
 
         def segment(m: str) -> None:
             begin, end = p.start(m), p.start(lines.let(f"add i64 {m}, 1"))
@@ -101,7 +91,7 @@ class Segments:
                 count_loop(lines, begin, end, self._look)
             body(m, begin, end)
 
-        count_loop(lines, first, last, segment)
+        count_loop(lines, *shared_rows(lines, self.rows, self.count, p.start), segment)
 
     def place(self, i: str) -> str:
         """Return which of the rows that are taken is number i in the order of segments."""

@@ -8,8 +8,8 @@ from tazza.codegen.block import BlockLaunch
 from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import count_loop, share
-from tazza.codegen.rows import ROWS, element
+from tazza.codegen.loop import count_loop, share, step_loop
+from tazza.codegen.rows import ROWS, element, index_at
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.move import copies
 from tazza.operator import OpView, SizedLaunch, Unsupported
@@ -31,20 +31,15 @@ def write_tile(lines: Lines, itemsize: int) -> None:
     def start(pointer: str, row: str) -> str:
         return element(lines, pointer, lines.let(f"mul i64 {row}, {width}"), kind)
 
-    written = lines.let("alloca i64")
-    lines.do(f"store i64 0, ptr {written}")
-
-    def row(n: str) -> None:
-        length = lines.let(f"load i32, ptr {element(lines, lengths, n, 'i32')}")
-        before = lines.let(f"load i64, ptr {written}")
-        end = lines.let(f"add i64 {before}, {lines.let(f'sext i32 {length} to i64')}")
-        lines.do(f"store i64 {end}, ptr {written}")
+    def row(n: str, before: str) -> list[str]:
+        end = lines.let(f"add i64 {before}, {index_at(lines, lengths, n, 32)}")
         begin = lines.most(before, first)
         last = lines.least(end, behind)
         x = start(source, n)
         count_loop(lines, begin, last, lambda at: copy(start(target, at), x, "0", width))
+        return [end]
 
-    count_loop(lines, "0", count, row)
+    step_loop(lines, "i64", ("0", count, 1), ["0"], lambda n, written: row(n, written[0]))
 
 
 @native(LENGTHS_TILE)
