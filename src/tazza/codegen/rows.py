@@ -32,7 +32,6 @@ from tazza.tensor import DataType
 FLOAT = DataType.FLOAT
 ROWS = Fields("threads N D", own="status")
 """Words of the block; the kernel's own come after them."""
-THREADS, N, D, STATUS, FIRST = range(5)
 EXP_FLOPS = 20
 LINE_BYTES, LINES_ASKED = 64, 4
 """Of a cache, and how many of them are asked for of a row that is about to come."""
@@ -40,7 +39,7 @@ LINE_BYTES, LINES_ASKED = 64, 4
 
 def each_row(lines: Lines, body: Callable[[str], None]) -> None:
     """Run `body(n)` for the rows of this thread."""
-    first, last = share(lines, lines.load_word("%block", N))
+    first, last = share(lines, ROWS.read(lines).N)
     count_loop(lines, first, last, body)
 
 
@@ -86,13 +85,13 @@ def ask_ahead(
             lines.prefetch(start, line * LINE_BYTES, write=write)
 
 
-def stop_if(lines: Lines, wrong: str) -> None:
+def stop_if(lines: Lines, wrong: str, block: Fields = ROWS, leave: str = "ret void") -> None:
     """Leave the work with a status, where the condition holds; it hardly ever does."""
     stop, onward = lines.fresh("stop"), lines.fresh("onward")
     lines.do(f"br i1 {wrong}, label %{stop}, label %{onward}, !prof !0")
     lines.label(stop)
-    lines.do(f"store i64 1, ptr {element(lines, '%block', str(STATUS), 'i64')}")
-    lines.do("ret void")
+    lines.do(f"store i64 1, ptr {block.read(lines).address('status')}")
+    lines.do(leave)
     lines.label(onward)
 
 
@@ -115,19 +114,19 @@ def with_label(lines: Lines, labels: str, n: str, body: Callable[[str], None], m
     """Run `body(label)` for the label (int32) of row n, or `missed()` where it is no class."""
     label = lines.let(f"load i32, ptr {element(lines, labels, n, 'i32')}")
     wide = lines.let(f"sext i32 {label} to i64")
-    valid = lines.let(f"icmp ult i64 {wide}, {lines.load_word('%block', D)}")  # unsigned: -1 is too large
+    valid = lines.let(f"icmp ult i64 {wide}, {ROWS.read(lines).D}")  # unsigned: -1 is too large
     when(lines, valid, lambda: body(wide), missed)
 
 
 def report(lines: Lines, n: str) -> None:
     """Put row n into the status."""
     number = lines.let(f"add i64 {n}, 1")
-    lines.do(f"store i64 {number}, ptr {element(lines, '%block', str(STATUS), 'i64')}")
+    lines.do(f"store i64 {number}, ptr {ROWS.read(lines).address('status')}")
 
 
 def finish_status(lines: Lines, body: Callable[[], None] | None = None) -> None:
     """Run `body` if no row complained; return the status and reset it."""
-    at = element(lines, "%block", str(STATUS), "i64")
+    at = ROWS.read(lines).address("status")
     status = lines.let(f"load i64, ptr {at}")
     lines.do(f"store i64 0, ptr {at}")
     if body is not None:
@@ -194,7 +193,7 @@ def sum_float64(lines: Lines, pointer: str, count: str, factors: str | None = No
 
 def row_total(lines: Lines, weights: str | None) -> str:
     """Return what the rows count together, as double: the sum of the weights, or N."""
-    count = lines.load_word("%block", N)
+    count = ROWS.read(lines).N
     if weights is None:
         return lines.let(f"uitofp i64 {count} to double")
     return sum_float64(lines, weights, count)

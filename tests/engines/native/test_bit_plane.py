@@ -8,7 +8,7 @@ import pytest
 from tazza.array.quantized import QTensor
 from tazza.array.quantized.factor import Factor
 from tazza.codegen.kernel import unavailable
-from tazza.engines.native.bit_plane import RUNS, ProductForm, lanes, product_kernel
+from tazza.engines.native.bit_plane import BLOCK, RUNS, ProductForm, lanes, product_kernel
 from tazza.runtime.native import call_native
 
 REASON = unavailable()
@@ -21,8 +21,8 @@ def multiply(x: np.ndarray, y: np.ndarray, form: ProductForm, threads: int) -> n
         for numbers, planes, signed in ((x, form.planes_a, form.signed_a), (y, form.planes_b, form.signed_b))
     )
     C = np.full((len(x), len(y)), -9, np.int64 if form.wide else np.int32)
-    words = (threads, len(x), len(y), a.word_count, a.words.address, b.words.address, C.ctypes.data)
-    block = np.array(words, np.int64)
+    addresses = {"A": a.words.address, "B": b.words.address, "C": C.ctypes.data}
+    block = np.array(BLOCK.words(threads=threads, M=len(x), N=len(y), W=a.word_count, **addresses), np.int64)
     assert call_native(product_kernel(form), block.ctypes.data) == 0
     return C
 

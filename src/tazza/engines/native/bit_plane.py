@@ -23,15 +23,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tazza.codegen.emit import Lines
-from tazza.codegen.loop import carry_loop, count_loop, lanes_of, share
+from tazza.codegen.fields import Fields
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below, share
 from tazza.codegen.rows import element
+from tazza.codegen.typed import Vector
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES
 from tazza.runtime.native_code import processor
+from tazza.tensor import DataType
 
 WORD_BITS = 64
-THREADS, M, N, W, A, B, C = range(7)
-"""Words of the block: threads, rows of A, rows of B, words of a row, addresses."""
+BLOCK = Fields("threads M N W", addresses="A B C")
 RUNS = (16, 256)
 """Words that a counter takes before its bits are counted: one of these."""
 UNROLLED_INPUTS = 128
@@ -93,13 +95,13 @@ class _Product:
         self.lines = lines
         self.form = form
         self.count = lanes()
-        self.type = f"<{self.count} x i64>"
-        self.v = lanes_of(lines, WORD_BITS)
-        self.v.type = self.type  # what loops carry along are words, not numbers
+        self.v = Vector(lines, self.count, DataType.INT64)
+        self.type = self.v.type
         if self.count == AVX512_WORDS:
             lines.declare(f"{self.type} @{TERNARY}({self.type}, {self.type}, {self.type}, i32 immarg)")
-        self.rows, self.columns, self.words = (lines.load_word("%block", one) for one in (M, N, W))
-        self.a, self.b, self.c = (lines.load_pointer("%block", one) for one in (A, B, C))
+        at = BLOCK.read(lines)
+        self.rows, self.columns, self.words = at.M, at.N, at.W
+        self.a, self.b, self.c = at.A, at.B, at.C
 
     def write(self) -> None:
         """Go over the tiles of this thread, each one row of A by one group of B; the groups are the outer loop.
@@ -133,7 +135,7 @@ class _Product:
         runs = lines.let(f"udiv i64 {lines.let(f'add i64 {self.words}, {form.run - 1}')}, {form.run}")
         constant = lines.let(f"mul i64 {self.words}, {-form.constant}")
         (total,) = carry_loop(
-            self.v, "0", runs, [self._splat(constant)], lambda n, so_far: [self._run(n, a, b, so_far[0])]
+            self.v, "0", runs, [self.v.full(constant)], lambda n, so_far: [self._run(n, a, b, so_far[0])]
         )
         self._store(row, group, total)
 
@@ -197,7 +199,7 @@ class _Product:
     def _products(self, word: str, a: str, b: str) -> Iterator[tuple[int, str]]:
         """Yield (level, bits) for each pair of planes."""
         form, lines = self.form, self.lines
-        left = [self._spread(self._word(a, word, i, form.planes_a)) for i in range(form.planes_a)]
+        left = [self.v.load_one(self._word(a, word, i, form.planes_a)) for i in range(form.planes_a)]
         right = [
             lines.let(f"load {self.type}, ptr {self._word(b, word, j, form.planes_b)}, align 64")
             for j in range(form.planes_b)
@@ -229,29 +231,16 @@ class _Product:
         return self._two("and", c, x)
 
     def _store(self, row: str, group: str, total: str) -> None:
-        lines, count = self.lines, self.count
-        kind = "i64" if self.form.wide else "i32"
-        stored = f"<{count} x {kind}>"
-        value = total if self.form.wide else lines.let(f"trunc {self.type} {total} to {stored}")
-        column = lines.let(f"mul i64 {group}, {count}")
-        left = self._splat(lines.let(f"sub i64 {self.columns}, {column}"))
-        numbers = f"<{', '.join(f'i64 {lane}' for lane in range(count))}>"
-        mask = lines.let(f"icmp slt {self.type} {numbers}, {left}")
-        at = element(lines, self.c, lines.let(f"add i64 {lines.let(f'mul i64 {row}, {self.columns}')}, {column}"), kind)
-        lines.store_lanes(stored, value, at, 4, mask)
+        lines, stored = self.lines, Vector(self.lines, self.count, DataType.INT64 if self.form.wide else DataType.INT32)
+        column = lines.let(f"mul i64 {group}, {self.count}")
+        mask = lanes_below(self.v, lines.let(f"sub i64 {self.columns}, {column}"))
+        place = lines.let(f"add i64 {lines.let(f'mul i64 {row}, {self.columns}')}, {column}")
+        stored.store(self.v.converted(total, stored.dtype), self.c, place, mask)
 
     def _three(self, table: int, x: str, y: str, z: str) -> str:
         """Any logic of three inputs: bit 4x + 2y + z of `table`."""
         operands = f"{self.type} {x}, {self.type} {y}, {self.type} {z}, i32 {table}"
         return self.lines.let(f"call {self.type} @{TERNARY}({operands})")
 
-    # -- vectors of words ----------------------------------------------------------------------------------------------
-
     def _two(self, name: str, x: str, y: str) -> str:
         return self.lines.let(f"{name} {self.type} {x}, {y}")
-
-    def _spread(self, address: str) -> str:
-        return self._splat(self.lines.let(f"load i64, ptr {address}, align 8"))
-
-    def _splat(self, scalar: str) -> str:
-        return self.lines.splat(self.type, scalar)

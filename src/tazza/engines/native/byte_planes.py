@@ -12,6 +12,7 @@ import numpy as np
 
 from tazza.array.quantized.planes import BITS_PER_BYTE, BYTE_PLANES, BytePlanes, Octets
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of, unavailable
 from tazza.codegen.loop import count_loop, share
 from tazza.codegen.rows import element
@@ -20,8 +21,8 @@ from tazza.runtime.cache import remembered
 from tazza.runtime.native import call_native
 from tazza.runtime.native_code import processor
 
-THREADS, CHUNKS, BYTES, PLANES, STRIDE = range(5)
-"""Words of the block: threads, vectors of bytes, their address, that of the planes, bytes of a plane."""
+BLOCK = Fields("threads chunks stride", addresses="octets planes")
+"""How many vectors of bytes, the bytes from plane to plane."""
 FLOPS_PER_PLANE = 0.2
 """Work for one bit, in the unit of `threads_for`."""
 
@@ -46,9 +47,9 @@ def _run(name: str, octets: Octets, planes: Octets) -> int:
     if chunks == 0 or len(planes) == 0:
         return 0
     threads = threads_of(len(octets), FLOPS_PER_PLANE * len(planes), 1 + len(planes) / BITS_PER_BYTE)
-    words = (threads, chunks, octets.ctypes.data, planes.ctypes.data, planes.strides[0])
-    block = np.array(words, np.int64)
-    call_native(_kernel(name, len(planes)), block.ctypes.data, threads=int(block[0]))
+    addresses = {"octets": octets.ctypes.data, "planes": planes.ctypes.data}
+    block = np.array(BLOCK.words(threads=threads, chunks=chunks, stride=planes.strides[0], **addresses), np.int64)
+    call_native(_kernel(name, len(planes)), block.ctypes.data, threads=threads)
     return chunks * width
 
 
@@ -57,7 +58,7 @@ def _kernel(name: str, count: int) -> int:
     write: Callable[[_Bytes, str], None] = {"split": _Bytes.split, "join": _Bytes.join}[name]
 
     def work(lines: Lines) -> None:
-        first, last = share(lines, lines.load_word("%block", CHUNKS))
+        first, last = share(lines, BLOCK.read(lines).chunks)
         vectors = _Bytes(lines, count)
         count_loop(lines, first, last, lambda chunk: write(vectors, chunk))
 
@@ -74,8 +75,8 @@ class _Bytes:
         self.type = f"<{self.width} x i8>"
         self.mask = f"<{self.width} x i1>"
         self.bits = f"i{self.width}"
-        self.octets, self.planes = (lines.load_pointer("%block", one) for one in (BYTES, PLANES))
-        self.stride = lines.load_word("%block", STRIDE)
+        at = BLOCK.read(lines)
+        self.octets, self.planes, self.stride = at.octets, at.planes, at.stride
 
     def split(self, chunk: str) -> None:
         """Write the bits of a vector into the planes."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from tazza.array.evaluator import Array
 from tazza.array.program import ElementProgram, types_of
+from tazza.codegen.block import Word
 from tazza.codegen.typed import Vector
 from tazza.data_class import dataclass
 from tazza.runtime.cache import remembered
@@ -47,7 +48,7 @@ class Runner:
         self.function(address_of(self.block), 0, 0, 0)
 
 
-def runner(address: int, words: Sequence[int], kept: object) -> Runner:
+def runner(address: int, words: Sequence[Word], kept: object) -> Runner:
     """Return what calls a kernel with a block of these words."""
     return Runner(native(address), np.array(words, np.int64), kept)
 

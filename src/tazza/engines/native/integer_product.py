@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tazza.array.quantized.factor import Factor
 from tazza.array.quantized.product import INTEGER_PRODUCTS, IntegerProduct, ProductTask
 from tazza.codegen.kernel import unavailable
-from tazza.engines.native.bit_plane import AVX512_WORDS, RUNS, ProductForm, lanes, product_kernel
+from tazza.engines.native.bit_plane import AVX512_WORDS, BLOCK, RUNS, ProductForm, lanes, product_kernel
 from tazza.runtime.native import call_native
 from tazza.runtime.threads import thread_count
 from tazza.tensor.dtype import DataType
@@ -53,10 +53,10 @@ def compute(task: ProductTask) -> npt.NDArray[Any]:
     wide = task.dtype is DataType.INT64
     form = ProductForm(left.planes, right.planes, left.signed, right.signed, run, wide)
     result = np.empty((a.rows, b.rows), task.dtype.numpy)
-    addresses = (left.words.address, right.words.address, result.ctypes.data)
-    words = (_threads(_work_ns(a, b)), a.rows, b.rows, left.word_count, *addresses)
-    block = np.array(words, np.int64)
-    call_native(product_kernel(form), block.ctypes.data, threads=int(block[0]))
+    threads = _threads(_work_ns(a, b))
+    addresses = {"A": left.words.address, "B": right.words.address, "C": result.ctypes.data}
+    block = np.array(BLOCK.words(threads=threads, M=a.rows, N=b.rows, W=left.word_count, **addresses), np.int64)
+    call_native(product_kernel(form), block.ctypes.data, threads=threads)
     return result if a is task.a else np.ascontiguousarray(result.T)
 
 

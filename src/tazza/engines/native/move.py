@@ -11,20 +11,22 @@ share one of the three. A run is
     gather     the same, further apart           put            apart in the output as well
     turn       gathers of neighbours: all runs of a sheet take a few elements each before any goes on
 
-Words of the block: threads; for each kind of run its boxes and how many there are; the addresses of blobs. The words
-of a box are `_BOX`, then extents, steps in the output and steps in the input of the axes that count sheets.
+The block is HEAD; for each kind of run KIND, its boxes and how many there are; the addresses of blobs. A box is BOX,
+and for each of the axes that count sheets AXIS.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from tazza.codegen.block import BlockLaunch, Constant, Slot, Word
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields, Reader
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop, each_vector, share
 from tazza.codegen.nest import Axis, merged, row_pointers
@@ -45,11 +47,11 @@ MOST_PICKED = 4
 """Steps, in elements, up to which whole vectors are read and picked from; a gather reads one element at a time."""
 TURNED = 32
 """Elements that a run of a turn takes at once: as many lines of the input are in the cache when the next run comes."""
-_BOX = (
-    *("level", "sheets", "runs", "elements", "into", "out_of", "pattern", "target_at", "source_at"),
-    *("target_run", "source_run", "target_step", "source_step"),
+HEAD, KIND, AXIS = Fields("threads"), Fields("count", addresses="boxes"), Fields("extent target source")
+BOX = Fields(
+    "level sheets runs elements into out_of pattern target_at source_at target_run source_run target_step source_step"
 )
-"""Words of a box: which of the three extents threads share, these, the blobs, then places and steps in bytes."""
+"""Which of the three extents threads share, these, the blobs, then places and steps in bytes."""
 
 
 class Lie(NamedTuple):
@@ -116,10 +118,10 @@ def move_launch(
     forms = sorted({plan.form for plan in plans})
     nbytes = sum(_nbytes(plan.box, dtype.itemsize) for plan in plans)
     threads = threads_of(1, 0, nbytes)
-    words: list[Word] = [threads]
+    words = [*HEAD.words(threads=threads)]
     for form in forms:
-        rows = [plan.words(threads, len(targets)) for plan in plans if plan.form == form]
-        words += [Constant(np.array(rows, np.int64).tobytes()), len(rows)]
+        boxed = [plan.words(threads, len(targets)) for plan in plans if plan.form == form]
+        words += KIND.words(count=len(boxed), boxes=Constant(np.array(boxed, np.int64).tobytes()))
     told = ", ".join(f"{form.run} {form.step} {form.depth}" for form in forms)
     writer = _Writer(dtype.itemsize, forms)
     address = SOURCES.compiled(f"moves of {dtype.itemsize} bytes: {told}", writer.write)
@@ -175,18 +177,30 @@ class _Plan:
         step = source // self.itemsize
         return ("pick", step) if step <= MOST_PICKED else ("gather", 0)
 
-    def words(self, threads: int, targets: int) -> list[int]:
+    def words(self, threads: int, targets: int) -> list[Word]:
         """Return what stands in the block for it, where input blobs stand behind so many output blobs."""
-        *counting, (runs, run_steps), (elements, steps) = self.axes
+        *counting, (runs, (target_run, source_run)), (elements, (target_step, source_step)) = self.axes
         box, size = self.box, self.itemsize
-        shared = (math.prod(extent for extent, _ in counting), runs, elements)
+        sheets = math.prod(extent for extent, _ in counting)
+        shared = (sheets, runs, elements)
         enough = [level for level, count in enumerate(shared) if count >= 4 * threads]
-        level = enough[0] if enough else max(range(len(shared)), key=shared.__getitem__)
-        pattern = int.from_bytes(box.fill * (8 // size), "little", signed=True)
-        starts = (box.target.start * size, 0 if box.source is None else box.source.start * size)
-        out_of = box.into if box.source is None else targets + box.out_of
-        found = [level, *shared, box.into, out_of, pattern, *starts, *run_steps, *steps]
-        return [*found, *(extent for extent, _ in counting), *(one[k] for k in (0, 1) for _, one in counting)]
+        own = BOX.words(
+            level=enough[0] if enough else max(range(len(shared)), key=shared.__getitem__),
+            sheets=sheets,
+            runs=runs,
+            elements=elements,
+            into=box.into,
+            out_of=box.into if box.source is None else targets + box.out_of,
+            pattern=int.from_bytes(box.fill * (8 // size), "little", signed=True),
+            target_at=box.target.start * size,
+            source_at=0 if box.source is None else box.source.start * size,
+            target_run=target_run,
+            source_run=source_run,
+            target_step=target_step,
+            source_step=source_step,
+        )
+        axes = (AXIS.words(extent=extent, target=target, source=source) for extent, (target, source) in counting)
+        return [*own, *itertools.chain.from_iterable(axes)]
 
 
 def _plan(box: Box, itemsize: int) -> _Plan:
@@ -214,40 +228,38 @@ class _Writer:
 
     def write(self, lines: Lines) -> None:
         """Write one form after the other."""
-        blobs = lines.let(f"getelementptr i64, ptr %block, i64 {1 + 2 * len(self.forms)}")
+        blobs = element(lines, "%block", str(len(HEAD) + len(KIND) * len(self.forms)), "i64")
         for k, form in enumerate(self.forms):
-            table, count = lines.load_pointer("%block", 1 + 2 * k), lines.load_word("%block", 2 + 2 * k)
-            width = len(_BOX) + 3 * form.depth
+            kind, width = KIND.read(lines, len(HEAD) + len(KIND) * k), len(BOX) + len(AXIS) * form.depth
 
-            def box(b: str, form: Form = form, table: str = table, width: int = width) -> None:
-                self._box(lines, form, element(lines, table, lines.let(f"mul i64 {b}, {width}"), "i64"), blobs)
+            def box(b: str, form: Form = form, boxes: str = kind.boxes, width: int = width) -> None:
+                self._box(lines, form, element(lines, boxes, lines.let(f"mul i64 {b}, {width}"), "i64"), blobs)
 
-            count_loop(lines, "0", count, box)
+            count_loop(lines, "0", kind.count, box)
 
-    def _box(self, lines: Lines, form: Form, at: str, blobs: str) -> None:
-        word = {name: lines.load_word(at, n) for n, name in enumerate(_BOX)}
-        borders: list[tuple[str, str]] = []
-        for level, name in enumerate(("sheets", "runs", "elements")):
-            chosen, total = lines.let(f"icmp eq i64 {word['level']}, {level}"), word[name]
+    def _box(self, lines: Lines, form: Form, place: str, blobs: str) -> None:
+        at = BOX.read(lines, block=place)
+        axes = [AXIS.read(lines, len(BOX) + len(AXIS) * n, place) for n in range(form.depth)]
+        which, borders = at.level, list[tuple[str, str]]()
+        for level, total in enumerate((at.sheets, at.runs, at.elements)):
+            chosen = lines.let(f"icmp eq i64 {which}, {level}")
             begin, end = share(lines, total)
             mine = lines.let(f"select i1 {chosen}, i64 {begin}, i64 0")
             borders.append((mine, lines.let(f"select i1 {chosen}, i64 {end}, i64 {total}")))
-        extents, *steps = (
-            [lines.load_word(at, len(_BOX) + part * form.depth + n) for n in range(form.depth)] for part in range(3)
-        )
+        extents = [one.extent for one in axes]
         bases = [
-            [self._start(lines, element(lines, blobs, word[blob], "i64"), word[offset]), *along]
-            for blob, offset, along in zip(("into", "out_of"), ("target_at", "source_at"), steps, strict=True)
+            [self._start(lines, element(lines, blobs, at.into, "i64"), at.target_at), *(one.target for one in axes)],
+            [self._start(lines, element(lines, blobs, at.out_of, "i64"), at.source_at), *(one.source for one in axes)],
         ]
-        run = _RUNS[form.run](lines, self.itemsize, form.step, word)
+        run, run_steps = _RUNS[form.run](lines, self.itemsize, form.step, at), (at.target_run, at.source_run)
 
         def sheet(r: str) -> None:
-            places = row_pointers(lines, r, extents, bases)
+            starts = row_pointers(lines, r, extents, bases)
 
             def one(m: str, begin: str, end: str) -> None:
                 target, source = (
-                    element(lines, place, lines.let(f"mul i64 {m}, {word[step]}"), "i8")
-                    for place, step in zip(places, ("target_run", "source_run"), strict=True)
+                    element(lines, start, lines.let(f"mul i64 {m}, {step}"), "i8")
+                    for start, step in zip(starts, run_steps, strict=True)
                 )
                 run(target, source, begin, end)
 
@@ -278,7 +290,6 @@ def _in_blocks(lines: Lines, borders: Sequence[tuple[str, str]], one: Callable[[
     count_loop(lines, "0", blocks, block)
 
 
-Words = Mapping[str, str]
 Emit = Callable[[str, str, str, str], None]
 """emit(target, source, begin, end): write elements from begin to end of a run."""
 
@@ -310,8 +321,8 @@ def fills(lines: Lines, itemsize: int, pattern: str) -> Emit:
     return _swept(v, lambda target, source, i, mask: full)
 
 
-def _block(lines: Lines, itemsize: int, step: int, word: Words) -> Emit:
-    del step, word
+def _block(lines: Lines, itemsize: int, step: int, at: Reader) -> Emit:
+    del step, at
     lines.declare("void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
 
     def emit(target: str, source: str, begin: str, end: str) -> None:
@@ -323,8 +334,8 @@ def _block(lines: Lines, itemsize: int, step: int, word: Words) -> Emit:
     return emit
 
 
-def _spread(lines: Lines, itemsize: int, step: int, word: Words) -> Emit:
-    del step, word
+def _spread(lines: Lines, itemsize: int, step: int, at: Reader) -> Emit:
+    del step, at
     v = _vector(lines, itemsize)
 
     def emit(target: str, source: str, begin: str, end: str) -> None:
@@ -334,13 +345,13 @@ def _spread(lines: Lines, itemsize: int, step: int, word: Words) -> Emit:
     return emit
 
 
-def _pick(lines: Lines, itemsize: int, step: int, word: Words) -> Emit:
-    v = _vector(lines, itemsize, 4)
+def _pick(lines: Lines, itemsize: int, step: int, at: Reader) -> Emit:
+    v, apart = _vector(lines, itemsize, 4), at.source_step
 
     def picked(target: str, source: str, i: str, mask: str | None) -> str:
         del target
         if mask is not None:
-            return v.gather(source, i, word["source_step"], mask)
+            return v.gather(source, i, apart, mask)
         return _every(v, step, source, lines.let(f"mul i64 {i}, {step}"))
 
     return _swept(v, picked)
@@ -359,19 +370,19 @@ def _every(v: Vector, step: int, source: str, first: str) -> str:
     return found
 
 
-def _gather(lines: Lines, itemsize: int, step: int, word: Words) -> Emit:
+def _gather(lines: Lines, itemsize: int, step: int, at: Reader) -> Emit:
     del step
-    v = _vector(lines, itemsize, 4)
-    return _swept(v, lambda target, source, i, mask: v.gather(source, i, word["source_step"], mask))
+    v, apart = _vector(lines, itemsize, 4), at.source_step
+    return _swept(v, lambda target, source, i, mask: v.gather(source, i, apart, mask))
 
 
-def _apart(lines: Lines, itemsize: int, word: Words, value: Callable[[Vector, str, str], str]) -> Emit:
-    """Return what writes elements one after the other, apart in the output."""
+def _apart(lines: Lines, itemsize: int, apart: str, value: Callable[[Vector, str, str], str]) -> Emit:
+    """Return what writes elements one after the other, so many bytes apart in the output."""
     v = Vector(lines, 1, UNITS[itemsize])
 
     def emit(target: str, source: str, begin: str, end: str) -> None:
         def one(i: str) -> None:
-            to = element(lines, target, lines.let(f"mul i64 {i}, {word['target_step']}"), "i8")
+            to = element(lines, target, lines.let(f"mul i64 {i}, {apart}"), "i8")
             v.store(value(v, source, i), to, "0", None)
 
         count_loop(lines, begin, end, one)
@@ -379,24 +390,26 @@ def _apart(lines: Lines, itemsize: int, word: Words, value: Callable[[Vector, st
     return emit
 
 
-def _dot(lines: Lines, itemsize: int, step: int, word: Words) -> Emit:
+def _dot(lines: Lines, itemsize: int, step: int, at: Reader) -> Emit:
     del step
-    return _apart(lines, itemsize, word, lambda v, source, i: v.full(word["pattern"]))
+    pattern = at.pattern
+    return _apart(lines, itemsize, at.target_step, lambda v, source, i: v.full(pattern))
 
 
-def _put(lines: Lines, itemsize: int, step: int, word: Words) -> Emit:
+def _put(lines: Lines, itemsize: int, step: int, at: Reader) -> Emit:
     del step
+    from_step = at.source_step
 
     def value(v: Vector, source: str, i: str) -> str:
-        return v.load(element(lines, source, lines.let(f"mul i64 {i}, {word['source_step']}"), "i8"), "0", None)
+        return v.load(element(lines, source, lines.let(f"mul i64 {i}, {from_step}"), "i8"), "0", None)
 
-    return _apart(lines, itemsize, word, value)
+    return _apart(lines, itemsize, at.target_step, value)
 
 
-_RUNS: dict[Run, Callable[[Lines, int, int, Words], Emit]] = {
-    "fill": lambda lines, itemsize, step, word: fills(lines, itemsize, word["pattern"]),
+_RUNS: dict[Run, Callable[[Lines, int, int, Reader], Emit]] = {
+    "fill": lambda lines, itemsize, step, at: fills(lines, itemsize, at.pattern),
     "dot": _dot,
-    "copy": lambda lines, itemsize, step, word: copies(lines, itemsize),
+    "copy": lambda lines, itemsize, step, at: copies(lines, itemsize),
     "block": _block,
     "spread": _spread,
     "pick": _pick,

@@ -12,7 +12,6 @@ and of the reduced axes, for each operand its address and steps, and the steps a
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -30,8 +29,8 @@ from tazza.array.program import (
     steps_text,
     types_of,
 )
-from tazza.codegen.block import float_word
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_for
 from tazza.codegen.loop import count_loop, each_vector, fold_loop, share, sweep
 from tazza.codegen.nest import Axis, merged, row_pointers
@@ -43,7 +42,9 @@ from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType
 from tazza.tensor.function import FUNCTIONS
 
-HEAD = 8
+HEAD = Fields("threads items chunks rows by_rows chunk_step", doubles="elements")
+"""Behind it come the addresses of operands, the last of what is written; then of each axis, kept ones, reduced ones and
+the row, the steps of each operand in bytes, and the extent."""
 COLUMNS = 512
 """Columns of an item where rows are kept: long enough to be read ahead, while what is carried stays in the cache."""
 CHUNK = 1 << 15
@@ -62,6 +63,11 @@ class Form(NamedTuple):
     row_kept: bool
     written: DataType
     finished: bool
+
+    @property
+    def operands(self) -> Fields:
+        """What has an address, and a step along each axis."""
+        return Fields(" ".join(f"a{k}" for k in range(len(self.kinds))))
 
     @property
     def text(self) -> str:
@@ -93,13 +99,17 @@ def prepare_reduction(task: Sweep) -> Prepared:
     rows = math.prod(extent for extent, _ in reduced)
     nbytes = sum(array.itemsize for array, kind in zip(arrays, kinds, strict=True) if kind != "one")
     threads = min(threads_for(thread_count(), elements, flops_of(program), nbytes), max(1, items * chunks))
-    count = float_word(float(elements // max(1, target.size)))
-    step = target.dtype.itemsize if chunks == 1 else place.itemsize
-    words = [threads, items, chunks, inner, rows, int(row_kept or rows >= chunks), count, step if chunks > 1 else 0]
-    words += [extent for extent, _ in (*kept, *reduced)]
-    for k, array in enumerate(arrays):
-        words += [address_of(array), *(steps[k] for _, steps in (*kept, *reduced))]
-    words += [step for step, kind in zip(inner_steps, kinds, strict=True) if kind == "step"]
+    head = HEAD.words(
+        threads=threads,
+        items=items,
+        chunks=chunks,
+        rows=rows,
+        by_rows=int(row_kept or rows >= chunks),
+        chunk_step=place.itemsize if chunks > 1 else 0,
+        elements=elements // max(1, target.size),
+    )
+    axes = (word for extent, steps in (*kept, *reduced, (inner, inner_steps)) for word in (*steps, extent))
+    words = (*head, *map(address_of, arrays), *axes)
     cached = _kernels.get(form) is not None
     run = runner(_kernel(form), words, arrays)
     told = f"one loop that reduces, {items} items in {chunks} chunks each on {threads} threads"
@@ -179,18 +189,16 @@ class _Writer:
         carried = DataType.FLOAT if self.accumulator.dtype in HALVES else self.accumulator.dtype
         self.buffer = Vector(lines, count, carried)
         self.carried = lines.let(f"alloca {self.buffer.stored}, i64 {-(-COLUMNS // count)}, align 64")
-        depth, operands = form.kept + form.reduced, len(program.operands) + 1
-        word = functools.partial(lines.load_word, "%block")
-        names = ("items", "chunks", "inner", "rows", "by_rows", "elements", "chunk_step")
-        self.words = {name: word(k) for k, name in enumerate(names, 1)}
-        extents = [word(HEAD + k) for k in range(depth)]
-        self.kept_extents, self.reduced_extents = extents[: form.kept], extents[form.kept :]
-        base = HEAD + depth
-        bases = [[word(base + (1 + depth) * k + part) for part in range(1 + depth)] for k in range(operands)]
-        self.kept_bases = [one[: 1 + form.kept] for one in bases]
-        self.reduced_steps = [one[1 + form.kept :] for one in bases]
-        stepped = [k for k, kind in enumerate(form.kinds) if kind == "step"]
-        self.steps = {k: word(base + (1 + depth) * operands + n) for n, k in enumerate(stepped)}
+        self.words, names = HEAD.load(lines), form.operands
+        axis, first = Fields("extent", after=names), len(HEAD) + len(names)
+        axes = [axis.read(lines, first + len(axis) * k) for k in range(form.kept + form.reduced + 1)]
+        kept, reduced, row = axes[: form.kept], axes[form.kept : -1], axes[-1]
+        addresses = names.read(lines, len(HEAD))
+        self.kept_extents, self.reduced_extents = [one.extent for one in kept], [one.extent for one in reduced]
+        self.inner = row.extent
+        self.kept_bases = [[one[name] for one in (addresses, *kept)] for name in names]
+        self.reduced_steps = [[one[name] for one in reduced] for name in names]
+        self.steps = {k: row[name] for k, name in enumerate(names) if form.kinds[k] == "step"}
 
     def write(self) -> None:
         """Go over the items and chunks of this thread."""
@@ -205,8 +213,7 @@ class _Writer:
         item = lines.let(f"udiv i64 {part}, {words['chunks']}")
         columns = None
         if self.form.row_kept:
-            inner = words["inner"]
-            blocks = lines.let(f"udiv i64 {lines.let(f'add i64 {inner}, {COLUMNS - 1}')}, {COLUMNS}")
+            blocks = lines.let(f"udiv i64 {lines.let(f'add i64 {self.inner}, {COLUMNS - 1}')}, {COLUMNS}")
             columns = lines.let(f"mul i64 {lines.let(f'urem i64 {item}, {blocks}')}, {COLUMNS}")
             item = lines.let(f"udiv i64 {item}, {blocks}")
         pointers = row_pointers(lines, item, self.kept_extents, self.kept_bases)
@@ -215,11 +222,11 @@ class _Writer:
         by_rows = lines.let(f"icmp ne i64 {words['by_rows']}, 0")
         first, last = self._range(chunk, words["rows"], by_rows)
         if columns is None:
-            begin, end = self._range(chunk, words["inner"], lines.let(f"xor i1 {by_rows}, true"))
+            begin, end = self._range(chunk, self.inner, lines.let(f"xor i1 {by_rows}, true"))
             self._reduce_rows(pointers, target, (first, last), (begin, end))
         else:
             wide = lines.let(f"add i64 {columns}, {COLUMNS}")
-            end = lines.least(wide, words["inner"])
+            end = lines.least(wide, self.inner)
             self._reduce_columns(pointers, target, (first, last), (columns, end))
 
     def _range(self, chunk: str, total: str, divided: str) -> tuple[str, str]:
@@ -304,8 +311,7 @@ class _Writer:
     def _store(self, value: str, count: int, target: str, i: str, mask: str | None) -> None:
         vector = Vector(self.lines, count, self.accumulator.dtype)
         if self.form.program.reduction == "mean" and self.form.finished:
-            elements = self.lines.let(f"bitcast i64 {self.words['elements']} to double")
-            value = vector.lanes.div(value, vector.lanes.splat(elements))
+            value = vector.lanes.div(value, vector.lanes.of_double(self.words["elements"]))
         written = Vector(self.lines, count, self.form.written)
         value = vector.converted(value, self.form.written)
         step = self.steps.get(len(self.vectors))

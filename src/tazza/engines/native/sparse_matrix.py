@@ -12,11 +12,11 @@ import numpy as np
 from tazza.array.sparse.task import SPARSE_ENGINES, Array, Form, Multiply, SparseTask
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import threads_for
-from tazza.engines.native import SOURCES, sparse_product, unavailable
+from tazza.engines.native import SOURCES, unavailable
 from tazza.engines.native.sparse_product import (
-    STATUS,
+    BLOCK,
     TILE,
-    WORDS,
+    finish,
     tile_floats,
     write_from_left,
     write_rows,
@@ -96,9 +96,11 @@ class _Product:
         self._task = task.bare()
         self._threads = _threads(task)
         self._choice, self._kernel = _kernel(task), 0
-        pitches = [array.strides[0] // array.itemsize for array in (task.D, task.Y)]
-        addresses = [address_of(array) for array in (task.starts, task.columns, task.values)]
-        self._block = _Block(self._threads, 0, *task.shape, len(task.values), task.vectors, *pitches, *addresses)
+        extents = {"R": task.shape[0], "C": task.shape[1], "Z": len(task.values), "N": task.vectors}
+        pitches = {name: one.strides[0] // one.itemsize for name, one in (("D_pitch", task.D), ("Y_pitch", task.Y))}
+        addresses = {name: address_of(getattr(task, name)) for name in ("starts", "columns", "values")}
+        words = BLOCK.words(threads=self._threads, **extents, **pitches, **addresses, D=0, Y=0, scratch=0)
+        self._block = _Block(*words)
         self._scratch_elements = 0
         if task.form is Form.FROM_LEFT:
             tile, lanes = tile_floats(task.dtype), tile_floats(task.dtype) // TILE
@@ -118,10 +120,10 @@ class _Product:
         if self._kernel == 0:  # an offer that nobody takes is not compiled
             self._kernel = compiled_once(*self._choice, task.dtype, _INDEX_BITS[task.columns.itemsize])
         block = _Block.from_buffer_copy(self._block)  # many threads may be in here
-        block[sparse_product.D], block[sparse_product.Y] = D, Y
+        block[BLOCK.place("D")], block[BLOCK.place("Y")] = D, Y
         if self._scratch_elements:
             scratch = np.empty(self._scratch_elements, task.dtype.numpy)
-            block[sparse_product.SCRATCH] = address_of(scratch)
+            block[BLOCK.place("scratch")] = address_of(scratch)
         if call_native(self._kernel, ctypes.addressof(block), threads=self._threads) != 0:
             task.check()
             raise KernelError(
@@ -129,7 +131,7 @@ class _Product:
             )
 
 
-_Block = ctypes.c_int64 * WORDS
+_Block = ctypes.c_int64 * len(BLOCK)
 
 
 def describe(task: SparseTask) -> str:
@@ -156,11 +158,6 @@ def compiled_once(name: str, write: Write, dtype: DataType, index_bits: int) -> 
     return SOURCES.compiled(
         f"sparse: {name}, {dtype}, {index_bits}-bit indices", lambda lines: write(lines, dtype, index_bits), finish
     )
-
-
-def finish(lines: Lines) -> None:
-    """Return the status; the block is not used again."""
-    lines.do(f"ret i64 {lines.load_word('%block', STATUS)}")
 
 
 def _threads(task: SparseTask) -> int:

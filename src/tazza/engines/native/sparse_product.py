@@ -12,14 +12,16 @@ D is the dense matrix with N vectors to be multiplied, Y the result; both have r
   round, so that vectors run over n there as well.
 
 Starts and columns are looked at before anything is read with them: they may lie in memory that others write. A
-kernel that finds one out of range stops, and gives the status `BROKEN`.
+kernel that finds one out of range stops, and gives a status.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.loop import (
     KINDS,
     Values,
@@ -31,14 +33,11 @@ from tazza.codegen.loop import (
     step_loop,
     while_loop,
 )
-from tazza.codegen.rows import element, when
-from tazza.data_class import dataclass
+from tazza.codegen.rows import element, index_at, stop_if, when
 from tazza.tensor import DataType
 
-THREADS, STATUS, R, C, Z, N, D_PITCH, Y_PITCH, STARTS, COLUMNS, VALUES, D, Y, SCRATCH = range(14)
-"""Words of the block; pitches in elements."""
-WORDS = SCRATCH + 1
-BROKEN = 1
+BLOCK = Fields("threads R C Z N D_pitch Y_pitch", own="status", addresses="starts columns values D Y scratch")
+"""Pitches in elements; not 0 is the status of a broken index."""
 TILE = 4
 """Vectors of n at once; eight were no faster, as the part of D that they read then leaves the second cache."""
 CHAINS = 4
@@ -50,51 +49,56 @@ def tile_floats(dtype: DataType) -> int:
     return TILE * lanes_of(Lines(), float_bits(dtype)).count
 
 
-@dataclass(frozen=True, slots=True)
+class Dense(NamedTuple):
+    """Where D or Y begins, and the elements from row to row."""
+
+    address: str
+    pitch: str
+
+
 class Matrix:
     """The operands of a kernel, loaded from its block."""
 
-    v: Lanes
-    dtype: DataType
-    index_bits: int
-    words: dict[int, str]
+    def __init__(self, lines: Lines, dtype: DataType, index_bits: int) -> None:
+        """Load them."""
+        at = BLOCK.read(lines)
+        self.v, self.dtype, self.index_bits = lanes_of(lines, float_bits(dtype)), dtype, index_bits
+        self.R, self.C, self.Z, self.N = at.R, at.C, at.Z, at.N
+        self.starts, self.columns, self.values, self.scratch = at.starts, at.columns, at.values, at.scratch
+        self.D, self.Y = Dense(at.D, at.D_pitch), Dense(at.Y, at.Y_pitch)
 
-    @classmethod
-    def load(cls, lines: Lines, dtype: DataType, index_bits: int) -> Matrix:
-        numbers = {word: lines.load_word("%block", word) for word in (R, C, Z, N, D_PITCH, Y_PITCH)}
-        pointers = {word: lines.load_pointer("%block", word) for word in (STARTS, COLUMNS, VALUES, D, Y, SCRATCH)}
-        return cls(lanes_of(lines, float_bits(dtype)), dtype, index_bits, {**numbers, **pointers})
+    def start(self, r: str) -> str:
+        """Return where row r begins; what is negative becomes very large."""
+        return index_at(self.v.lines, self.starts, r, self.index_bits)
 
-    def index(self, word: int, i: str) -> str:
-        """Return index i of `starts` or `columns` as int64; one that is negative becomes very large."""
-        lines, kind = self.v.lines, f"i{self.index_bits}"
-        found = lines.let(f"load {kind}, ptr {element(lines, self.words[word], i, kind)}")
-        return found if self.index_bits == 64 else lines.let(f"sext {kind} {found} to i64")
-
-    def at(self, word: int, row: str, pitch: int, column: str) -> str:
+    def at(self, dense: Dense, row: str, column: str) -> str:
         """Return the address of an element of D or Y."""
         lines = self.v.lines
-        offset = lines.let(f"add i64 {lines.let(f'mul i64 {row}, {self.words[pitch]}')}, {column}")
-        return element(lines, self.words[word], offset, KINDS[self.dtype])
+        offset = lines.let(f"add i64 {lines.let(f'mul i64 {row}, {dense.pitch}')}, {column}")
+        return element(lines, dense.address, offset, KINDS[self.dtype])
 
     def value(self, i: str) -> str:
         """Return a vector full of value i."""
-        return self.v.load_one(element(self.v.lines, self.words[VALUES], i, KINDS[self.dtype]), dtype=self.dtype)
+        return self.v.load_one(element(self.v.lines, self.values, i, KINDS[self.dtype]), dtype=self.dtype)
 
     def row(self, r: str) -> tuple[str, str]:
         """Return where the elements of row r begin and end, which is within [0, Z]."""
         lines = self.v.lines
-        begin, end = self.index(STARTS, r), self.index(STARTS, lines.let(f"add i64 {r}, 1"))
-        over = lines.let(f"icmp ugt i64 {end}, {self.words[Z]}")
+        begin, end = self.start(r), self.start(lines.let(f"add i64 {r}, 1"))
+        over = lines.let(f"icmp ugt i64 {end}, {self.Z}")
         back = lines.let(f"icmp ugt i64 {begin}, {end}")
-        stop_if(lines, lines.let(f"or i1 {over}, {back}"))
+        self.stop_if(lines.let(f"or i1 {over}, {back}"))
         return begin, end
 
     def column(self, i: str) -> str:
         """Return column i, which is within [0, C)."""
-        found = self.index(COLUMNS, i)
-        stop_if(self.v.lines, self.v.lines.let(f"icmp uge i64 {found}, {self.words[C]}"))
+        found = index_at(self.v.lines, self.columns, i, self.index_bits)
+        self.stop_if(self.v.lines.let(f"icmp uge i64 {found}, {self.C}"))
         return found
+
+    def stop_if(self, broken: str) -> None:
+        """End this thread's work with a status if the condition holds."""
+        stop_if(self.v.lines, broken, BLOCK)
 
 
 def float_bits(dtype: DataType) -> int:
@@ -102,14 +106,9 @@ def float_bits(dtype: DataType) -> int:
     return 64 if dtype is DataType.DOUBLE else 32
 
 
-def stop_if(lines: Lines, broken: str) -> None:
-    """End this thread's work with the status BROKEN if the condition holds."""
-    stop, onward = lines.fresh("stop"), lines.fresh("onward")
-    lines.do(f"br i1 {broken}, label %{stop}, label %{onward}, !prof !0")
-    lines.label(stop)
-    lines.do(f"store i64 {BROKEN}, ptr {element(lines, '%block', str(STATUS), 'i64')}")
-    lines.do("ret void")
-    lines.label(onward)
+def finish(lines: Lines) -> None:
+    """Return the status; the block is not used again."""
+    lines.do(f"ret i64 {BLOCK.read(lines).status}")
 
 
 def tiles(
@@ -137,25 +136,21 @@ def tiles(
 # -- sums in registers -------------------------------------------------------------------------------------------------
 
 
-def shared_rows(m: Matrix) -> tuple[str, str]:
-    """Return the first row of this thread and the one behind its last; a row counts as its elements and one more."""
-    lines = m.v.lines
-    work = lines.let(f"add i64 {m.words[Z]}, {m.words[R]}")
+def shared_rows(lines: Lines, elements: str, rows: str, start: Callable[[str], str]) -> tuple[str, str]:
+    """Return the first row of this thread and the one behind its last; a row counts as its elements and one more.
+
+    A border is the smallest r with start(r) + r >= its part of the work.
+    """
+    work = lines.let(f"add i64 {elements}, {rows}")
     after = lines.let("add i64 %who, 1")
-    products = [lines.let(f"mul i64 {work}, {i}") for i in ("%who", after)]
-    borders = [_row_of_work(m, lines.let(f"udiv i64 {one}, %many")) for one in products]
+    parts = [lines.let(f"udiv i64 {lines.let(f'mul i64 {work}, {i}')}, %many") for i in ("%who", after)]
+    borders = [halved(lines, rows, part, lambda r: lines.let(f"add i64 {start(r)}, {r}")) for part in parts]
     # The ends are certain even where starts are broken, so that every row belongs to a thread, which then sees it.
     is_first, is_last = lines.let("icmp eq i64 %who, 0"), lines.let(f"icmp eq i64 {after}, %many")
     return (
         lines.let(f"select i1 {is_first}, i64 0, i64 {borders[0]}"),
-        lines.let(f"select i1 {is_last}, i64 {m.words[R]}, i64 {borders[1]}"),
+        lines.let(f"select i1 {is_last}, i64 {rows}, i64 {borders[1]}"),
     )
-
-
-def _row_of_work(m: Matrix, work: str) -> str:
-    """Return the smallest r with starts[r] + r >= work."""
-    lines = m.v.lines
-    return halved(lines, m.words[R], work, lambda r: lines.let(f"add i64 {m.index(STARTS, r)}, {r}"))
 
 
 def halved(lines: Lines, count: str, work: str, before: Callable[[str], str]) -> str:
@@ -177,13 +172,13 @@ def halved(lines: Lines, count: str, work: str, before: Callable[[str], str]) ->
 
 def write_rows(lines: Lines, dtype: DataType, index_bits: int) -> None:
     """Write the kernel `rows`."""
-    m = Matrix.load(lines, dtype, index_bits)
-    first, last = shared_rows(m)
+    m = Matrix(lines, dtype, index_bits)
+    first, last = shared_rows(lines, m.Z, m.R, m.start)
 
     def tile(n: str, vectors: int, mask: str | None) -> None:
         count_loop(lines, first, last, lambda r: _row(m, r, n, vectors, mask))
 
-    tiles(m.v, "0", m.words[N], TILE, tile)
+    tiles(m.v, "0", m.N, TILE, tile)
 
 
 def _row(m: Matrix, r: str, n: str, vectors: int, mask: str | None) -> None:
@@ -193,7 +188,7 @@ def _row(m: Matrix, r: str, n: str, vectors: int, mask: str | None) -> None:
     begin, end = m.row(r)
 
     def add(i: str, sums: Values) -> list[str]:
-        d, value = m.at(D, m.column(i), D_PITCH, n), m.value(i)
+        d, value = m.at(m.D, m.column(i), n), m.value(i)
         at = [str(q * v.count) for q in range(vectors)]
         return [v.fma(value, v.load(d, at[q], mask, dtype=m.dtype), sums[q]) for q in range(vectors)]
 
@@ -207,7 +202,7 @@ def _row(m: Matrix, r: str, n: str, vectors: int, mask: str | None) -> None:
     totals = [_pairwise(v, many[q::vectors]) for q in range(vectors)]
     if together > 1:
         _, totals = step_loop(lines, v.type, (i, end, 1), totals, add)
-    y = m.at(Y, r, Y_PITCH, n)
+    y = m.at(m.Y, r, n)
     for q, total in enumerate(totals):
         v.store(total, y, str(q * v.count), mask, dtype=m.dtype)
 
@@ -237,7 +232,7 @@ def _sum_up(m: Matrix, taken: Callable[[str], Values], sums: Callable[[str], str
 
         count_loop(lines, begin, end, add)
 
-    count_loop(lines, "0", m.words[R], row)
+    count_loop(lines, "0", m.R, row)
 
 
 def _clear(m: Matrix, sums: Callable[[str], str], vectors: int, mask: str | None) -> None:
@@ -246,22 +241,22 @@ def _clear(m: Matrix, sums: Callable[[str], str], vectors: int, mask: str | None
         for q in range(vectors):
             m.v.store(m.v.constant(0.0), at, str(q * m.v.count), mask, dtype=m.dtype)
 
-    count_loop(m.v.lines, "0", m.words[C], clear)
+    count_loop(m.v.lines, "0", m.C, clear)
 
 
 def write_transposed(lines: Lines, dtype: DataType, index_bits: int) -> None:
     """Write the kernel `transposed`."""
-    m = Matrix.load(lines, dtype, index_bits)
+    m = Matrix(lines, dtype, index_bits)
     v = m.v
-    first, last = share(lines, m.words[N], v.count)
+    first, last = share(lines, m.N, v.count)
 
     def tile(n: str, vectors: int, mask: str | None) -> None:
         def taken(r: str) -> list[str]:
-            row = m.at(D, r, D_PITCH, n)
+            row = m.at(m.D, r, n)
             return [v.load(row, str(q * v.count), mask, dtype=dtype) for q in range(vectors)]
 
         def sums(c: str) -> str:
-            return m.at(Y, c, Y_PITCH, n)
+            return m.at(m.Y, c, n)
 
         _clear(m, sums, vectors, mask)
         _sum_up(m, taken, sums, mask)
@@ -271,39 +266,39 @@ def write_transposed(lines: Lines, dtype: DataType, index_bits: int) -> None:
 
 def write_scattered(lines: Lines, dtype: DataType, index_bits: int) -> None:
     """Write the kernel `scattered`; D and Y are one dense vector each."""
-    m = Matrix.load(lines, dtype, index_bits)
+    m = Matrix(lines, dtype, index_bits)
     kind = m.v.scalar
 
-    each_vector(m.v, "0", m.words[C], lambda i, mask: m.v.store(m.v.constant(0.0), m.words[Y], i, mask, dtype=dtype))
+    each_vector(m.v, "0", m.C, lambda i, mask: m.v.store(m.v.constant(0.0), m.Y.address, i, mask, dtype=dtype))
 
     def row(r: str) -> None:
         begin, end = m.row(r)
-        taken = lines.let(f"load {kind}, ptr {element(lines, m.words[D], r, kind)}")
+        taken = lines.let(f"load {kind}, ptr {element(lines, m.D.address, r, kind)}")
 
         def add(i: str) -> None:
-            value = lines.let(f"load {kind}, ptr {element(lines, m.words[VALUES], i, kind)}")
-            at = element(lines, m.words[Y], m.column(i), kind)
+            value = lines.let(f"load {kind}, ptr {element(lines, m.values, i, kind)}")
+            at = element(lines, m.Y.address, m.column(i), kind)
             more = lines.let(f"fmul {kind} {value}, {taken}")
             total = lines.let(f"fadd {kind} {lines.let(f'load {kind}, ptr {at}')}, {more}")
             lines.do(f"store {kind} {total}, ptr {at}")
 
         count_loop(lines, begin, end, add)
 
-    count_loop(lines, "0", m.words[R], row)
+    count_loop(lines, "0", m.R, row)
 
 
 def write_from_left(lines: Lines, dtype: DataType, index_bits: int) -> None:
     """Write the kernel `from_left`; scratch memory holds `tile_floats` of R + C + 2 vectors for each thread."""
-    m = Matrix.load(lines, dtype, index_bits)
+    m = Matrix(lines, dtype, index_bits)
     v = m.v
-    first, last = share(lines, m.words[N], v.count)
-    extents = lines.let(f"add i64 {m.words[R]}, {m.words[C]}")
+    first, last = share(lines, m.N, v.count)
+    extents = lines.let(f"add i64 {m.R}, {m.C}")
     tall = lines.let(f"mul i64 {lines.let(f'add i64 {extents}, {2 * v.count}')}, {TILE * v.count}")
-    turned_D = element(lines, m.words[SCRATCH], lines.let(f"mul i64 %who, {tall}"), v.scalar)
+    turned_D = element(lines, m.scratch, lines.let(f"mul i64 %who, {tall}"), v.scalar)
 
     def tile(n: str, vectors: int) -> None:
         width = vectors * v.count
-        depth = lines.let(f"mul i64 {lines.let(f'add i64 {m.words[R]}, {v.count}')}, {width}")
+        depth = lines.let(f"mul i64 {lines.let(f'add i64 {m.R}, {v.count}')}, {width}")
         turned_Y = element(lines, turned_D, depth, v.scalar)
 
         def sums(c: str) -> str:
@@ -313,29 +308,29 @@ def write_from_left(lines: Lines, dtype: DataType, index_bits: int) -> None:
             row = element(lines, turned_D, lines.let(f"mul i64 {r}, {width}"), v.scalar)
             return [v.load(row, str(q * v.count), None, dtype=dtype) for q in range(vectors)]
 
-        def turn(q: str, word: int, pitch: int, tile: str, way: Callable[[Matrix, Values, str, int], None]) -> None:
+        def turn(q: str, dense: Dense, tile: str, way: Callable[[Matrix, Values, str, int], None]) -> None:
             lane = lines.let(f"mul i64 {q}, {v.count}")
-            rows = _row_places(m, word, pitch, lines.let(f"add i64 {n}, {lane}"))
+            rows = _row_places(m, dense, lines.let(f"add i64 {n}, {lane}"))
             way(m, rows, element(lines, tile, lane, v.scalar), width)
 
-        count_loop(lines, "0", str(vectors), lambda q: turn(q, D, D_PITCH, turned_D, _turn_in))
+        count_loop(lines, "0", str(vectors), lambda q: turn(q, m.D, turned_D, _turn_in))
         _clear(m, sums, vectors, None)
         _sum_up(m, taken, sums, None)
-        count_loop(lines, "0", str(vectors), lambda q: turn(q, Y, Y_PITCH, turned_Y, _turn_out))
+        count_loop(lines, "0", str(vectors), lambda q: turn(q, m.Y, turned_Y, _turn_out))
 
     # Lanes without a row of D take the last one, and write what it gives once more.
     missing = lines.let(f"urem i64 {lines.let(f'sub i64 {first}, {last}')}, {v.count}")
     tiles(v, first, lines.let(f"add i64 {last}, {missing}"), TILE, lambda n, vectors, _: tile(n, vectors), rest=False)
 
 
-def _row_places(m: Matrix, word: int, pitch: int, n: str) -> list[str]:
+def _row_places(m: Matrix, dense: Dense, n: str) -> list[str]:
     """Return where rows n, n + 1 ... begin, as many as there are lanes; behind the last row comes the last again."""
     lines = m.v.lines
-    last = lines.let(f"sub i64 {m.words[N]}, 1")
+    last = lines.let(f"sub i64 {m.N}, 1")
     found: list[str] = []
     for lane in range(m.v.count):
         row = lines.least(lines.let(f"add i64 {n}, {lane}"), last)
-        found.append(m.at(word, row, pitch, "0"))
+        found.append(m.at(dense, row, "0"))
     return found
 
 
@@ -348,7 +343,7 @@ def _turn_in(m: Matrix, rows: Values, tile: str, width: int) -> None:
         for lane, vector in enumerate(turned):
             v.store(vector, _line(v, tile, r, lane, width), "0", None, dtype=m.dtype)
 
-    each_vector(v, "0", m.words[R], block)
+    each_vector(v, "0", m.R, block)
 
 
 def _turn_out(m: Matrix, rows: Values, tile: str, width: int) -> None:
@@ -360,7 +355,7 @@ def _turn_out(m: Matrix, rows: Values, tile: str, width: int) -> None:
         for row, vector in zip(rows, transposed(v, lines_of_tile), strict=True):
             v.store(vector, row, c, mask, dtype=m.dtype)
 
-    each_vector(v, "0", m.words[C], block)
+    each_vector(v, "0", m.C, block)
 
 
 def _line(v: Lanes, tile: str, first: str, lane: int, width: int) -> str:

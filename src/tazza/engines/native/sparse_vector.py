@@ -23,20 +23,7 @@ from tazza.codegen.loop import (
 from tazza.codegen.rows import element, when
 from tazza.codegen.typed import Vector
 from tazza.data_class import dataclass
-from tazza.engines.native.sparse_product import (
-    COLUMNS,
-    STARTS,
-    VALUES,
-    C,
-    D,
-    Matrix,
-    Y,
-    Z,
-    exchanged,
-    float_bits,
-    shared_rows,
-    stop_if,
-)
+from tazza.engines.native.sparse_product import Matrix, exchanged, float_bits, shared_rows
 from tazza.tensor import DataType
 
 HELD = 1024
@@ -58,7 +45,7 @@ def write_gathered(lines: Lines, dtype: DataType, index_bits: int) -> None:
     """
     held = _Held.room(lines, dtype, index_bits)
     m = held.m
-    first, last = shared_rows(m)
+    first, last = shared_rows(lines, m.Z, m.R, m.start)
 
     def some(values: Values) -> Values:
         """Write the rows from r on that are held together, or one that is longer; return the row behind them."""
@@ -81,14 +68,14 @@ def write_gathered(lines: Lines, dtype: DataType, index_bits: int) -> None:
 def _fitting(m: Matrix, r: str, last: str) -> str:
     """Return the row behind the groups from r on that have up to HELD elements together; r if the first has more."""
     lines = m.v.lines
-    limit = lines.let(f"add i64 {m.index(STARTS, r)}, {HELD}")
+    limit = lines.let(f"add i64 {m.start(r)}, {HELD}")
 
     def following(q: str) -> str:
         return lines.least(lines.let(f"add i64 {q}, {_group(m.v)}"), last)
 
     def more(values: Values) -> str:
         (q,) = values
-        fits = lines.let(f"icmp ule i64 {m.index(STARTS, following(q))}, {limit}")
+        fits = lines.let(f"icmp ule i64 {m.start(following(q))}, {limit}")
         return lines.let(f"and i1 {fits}, {lines.let(f'icmp slt i64 {q}, {last}')}")
 
     return while_loop(lines, [("i64", r)], more, lambda values: [following(values[0])])[0]
@@ -110,7 +97,7 @@ class _Held:
     def room(cls, lines: Lines, dtype: DataType, index_bits: int) -> _Held:
         v = lanes_of(lines, float_bits(dtype))
         rooms = [lines.let(f"alloca [{HELD} x {kind}], align {v.count * 8}") for kind in (f"i{index_bits}", v.scalar)]
-        return cls(Matrix.load(lines, dtype, index_bits), rooms[0], rooms[1])
+        return cls(Matrix(lines, dtype, index_bits), rooms[0], rooms[1])
 
     def fill(self, begin: str, count: str) -> None:
         """Take `count` elements from `begin` on.
@@ -122,7 +109,7 @@ class _Held:
         lines = v.lines
         whole = Vector(lines, v.count, DataType.INT64 if m.index_bits == 64 else DataType.INT32)
         kind = f"i{m.index_bits}"
-        given, values = element(lines, m.words[COLUMNS], begin, kind), element(lines, m.words[VALUES], begin, v.scalar)
+        given, values = element(lines, m.columns, begin, kind), element(lines, m.values, begin, v.scalar)
 
         def copy(i: str, mask: str | None, largest: Values) -> Values:
             found = whole.load(given, i, mask)
@@ -134,13 +121,13 @@ class _Held:
             lines.prefetch(element(lines, values, i, v.scalar), AHEAD * v.bits // 8)
             taken = "poison"
             for lane, column in enumerate(self._copied(i)):
-                one = lines.let(f"load {v.scalar}, ptr {element(lines, m.words[D], column, v.scalar)}")
+                one = lines.let(f"load {v.scalar}, ptr {element(lines, m.D.address, column, v.scalar)}")
                 taken = lines.let(f"insertelement {v.type} {taken}, {v.scalar} {one}, i32 {lane}")
             v.store(v.mul(v.load(values, i, mask, dtype=m.dtype), taken), self.products, i, None, dtype=m.dtype)
 
         (largest,) = sweep(whole, "0", count, copy, ("zeroinitializer",))
-        outside = lines.let(f"icmp uge {whole.type} {largest}, {whole.full(m.words[C])}")
-        stop_if(lines, lines.any_set(v.count, outside))
+        outside = lines.let(f"icmp uge {whole.type} {largest}, {whole.full(m.C)}")
+        m.stop_if(lines.any_set(v.count, outside))
         each_vector(v, "0", count, multiply)
 
     def _copied(self, i: str) -> list[str]:
@@ -174,29 +161,29 @@ class _Held:
         """Write the sums of the lanes of some vectors to Y[r] and on, none to Y[last] and behind."""
         m, few = self.m, Lanes(self.m.v.lines, len(sums), self.m.v.bits)
         mask = None if last is None else lanes_below(few, few.lines.let(f"sub i64 {last}, {r}"))
-        few.store(sums_of_lanes(m.v, sums), m.words[Y], r, mask, dtype=m.dtype)
+        few.store(sums_of_lanes(m.v, sums), m.Y.address, r, mask, dtype=m.dtype)
 
 
 def _short_rows(held: _Held, first: str, last: str) -> None:
     """Write Y[first:last], rows that have no more than HELD elements together."""
     m, v = held.m, held.m.v
     lines, group = v.lines, _group(v)
-    begin, end = m.index(STARTS, first), m.index(STARTS, last)
+    begin, end = m.start(first), m.start(last)
     extent = lines.let(f"sub i64 {end}, {begin}")
-    over, wide = lines.let(f"icmp ugt i64 {end}, {m.words[Z]}"), lines.let(f"icmp ugt i64 {extent}, {HELD}")
-    stop_if(lines, lines.let(f"or i1 {over}, {wide}"))
+    over, wide = lines.let(f"icmp ugt i64 {end}, {m.Z}"), lines.let(f"icmp ugt i64 {extent}, {HELD}")
+    m.stop_if(lines.let(f"or i1 {over}, {wide}"))
     held.fill(begin, extent)
 
     def write(r: str, last: str | None) -> None:
         rows = [lines.let(f"add i64 {r}, {k}") for k in range(group + 1)]
         if last is not None:
             rows = [lines.least(row, last) for row in rows]
-        borders = [lines.let(f"sub i64 {m.index(STARTS, row)}, {begin}") for row in rows]
+        borders = [lines.let(f"sub i64 {m.start(row)}, {begin}") for row in rows]
         spans = list(itertools.pairwise(borders))
         broken = lines.let(f"icmp ugt i64 {borders[-1]}, {extent}")
         for a, b in spans:
             broken = lines.let(f"or i1 {broken}, {lines.let(f'icmp ugt i64 {a}, {b}')}")
-        stop_if(lines, broken)
+        m.stop_if(broken)
         held.write([held.add_up(a, b, v.constant(0.0)) for a, b in spans], r, last)
 
     def whole(r: str, _: Values) -> Values:

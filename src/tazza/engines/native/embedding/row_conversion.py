@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tazza.codegen.block import BlockLaunch, Slot
+from tazza.codegen.block import BlockLaunch
 from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import KINDS, each_vector, lanes_of, sweep
-from tazza.codegen.rows import FIRST, D, each_row, element
+from tazza.codegen.rows import ROWS, each_row, element
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.embedding.codes import Codes, Row
 from tazza.operator import Launch, OpView, Unsupported
@@ -20,12 +21,13 @@ from tazza.ops.embedding.row_format import LARGEST, RowFormat
 from tazza.tensor import DataType, TensorSpec
 
 FLOAT = DataType.FLOAT
+BLOCK = Fields(addresses="X Y", after=ROWS)
 
 
 def write_decoding(lines: Lines, codes: Codes, dtype: DataType) -> None:
     """Write Y[n, d] = code * scale + bias."""
-    v, width = lanes_of(lines), lines.load_word("%block", D)
-    table, target = (lines.load_pointer("%block", FIRST + i) for i in (0, 1))
+    v, at = lanes_of(lines), BLOCK.read(lines)
+    width, table, target = at.D, at.X, at.Y
 
     def row(n: str) -> None:
         own = Row(table, "", n, width)
@@ -46,14 +48,17 @@ def prepare_decoding(op: OpView, Y: TensorSpec) -> Launch:
     codes = Codes(format.room, DataType.FLOAT if format.scalars is np.float32 else DataType.FLOAT16)
     rows, width = math.prod(Y.shape[:-1]), Y.shape[-1]
     address = SOURCES.compiled(f"decoding {codes} {Y.dtype}", lambda lines: write_decoding(lines, codes, Y.dtype))
-    threads = threads_of(Y.size, 4, 5, rows)
-    return BlockLaunch(address, (threads, rows, width, 0, Slot("X"), Slot("Y")))
+    return _launch(address, threads_of(Y.size, 4, 5, rows), rows, width)
+
+
+def _launch(address: int, threads: int, rows: int, width: int) -> Launch:
+    return BlockLaunch(address, BLOCK.words(threads=threads, N=rows, D=width))
 
 
 def write_encoding(lines: Lines, format: RowFormat, dtype: DataType) -> None:
     """Write for each row its codes, rint((x - bias) / scale), then scale and bias."""
-    v, width = lanes_of(lines), lines.load_word("%block", D)
-    source, target = (lines.load_pointer("%block", FIRST + i) for i in (0, 1))
+    v, at = lanes_of(lines), BLOCK.read(lines)
+    width, source, target = at.D, at.X, at.Y
     scalars = DataType.FLOAT if format.exact else DataType.FLOAT16
     coded = lines.let(f"udiv i64 {width}, {format.in_byte}")
     made = lines.let(f"add i64 {coded}, {format.behind}")
@@ -68,11 +73,9 @@ def write_encoding(lines: Lines, format: RowFormat, dtype: DataType) -> None:
         def some(i: str, mask: str | None) -> None:
             found = v.intrinsic("rint", v.mul(v.sub(v.load(x, i, mask, dtype=dtype), bias), inverse))
             finite = v.compare("olt", v.intrinsic("fabs", found), v.constant(math.inf))
-            code = v.select(finite, found, v.constant(0.0))
-            code = v.select(v.compare("olt", code, v.constant(0.0)), v.constant(0.0), code)
-            code = v.select(v.compare("ogt", code, v.constant(format.top)), v.constant(format.top), code)
-            at = element(lines, y, lines.let(f"udiv i64 {i}, {format.in_byte}"), "i8")
-            _store_codes(v, code, at, mask, format)
+            code = v.ceiling(v.floor_at(v.select(finite, found, v.constant(0.0)), 0.0), format.top)
+            place = element(lines, y, lines.let(f"udiv i64 {i}, {format.in_byte}"), "i8")
+            _store_codes(v, code, place, mask, format)
 
         each_vector(v, "0", width, some)
         behind, kind = element(lines, y, coded, "i8"), KINDS[scalars]
@@ -143,7 +146,6 @@ def prepare_encoding(op: OpView, X: TensorSpec) -> Launch | Unsupported:
     if row.searching(op):
         return Unsupported("bounds are searched by the reference kernel")
     rows, width = math.prod(X.shape[:-1]), X.shape[-1]
-    threads = threads_of(X.size, 8, 5, rows)
     kind = f"encoding of {row.dtype.label} in {row.format.room} bits{'' if row.format.exact else ', half'}"
     address = SOURCES.compiled(kind, lambda lines: write_encoding(lines, row.format, row.dtype))
-    return BlockLaunch(address, (threads, rows, width, 0, Slot("X"), Slot("Y")))
+    return _launch(address, threads_of(X.size, 8, 5, rows), rows, width)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from tazza.codegen.block import BlockLaunch, Slot
+from tazza.codegen.block import BlockLaunch
 from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.rows import when
 from tazza.codegen.vector import Emission
 from tazza.engines.native import SOURCES, native
 from tazza.errors import NumericError
 from tazza.operator import Expression, Launch, Operands, OpView, Unsupported
 from tazza.ops.optimizer.learning_rate import LEARNING_RATE, POLICIES
+
+BLOCK = Fields("threads", addresses="t lr")
 
 
 @native(LEARNING_RATE)
@@ -26,19 +29,19 @@ def prepare_learning_rate(op: OpView) -> Launch | Unsupported:
         raise op.error(NumericError, f"the iteration is {iteration}, it cannot be negative")
 
     address = SOURCES.compiled(f"learning rate {rate.text()}", lambda lines: None, lambda lines: _rate(lines, rate))
-    return BlockLaunch(address, (1, Slot("t"), Slot("lr")), check=check)
+    return BlockLaunch(address, BLOCK.words(threads=1), check=check)
 
 
 def _rate(lines: Lines, rate: Expression) -> None:
-    t, lr = lines.load_pointer("%block", 1), lines.load_pointer("%block", 2)
-    iteration = lines.let(f"load i64, ptr {t}")
+    at = BLOCK.read(lines)
+    iteration = lines.let(f"load i64, ptr {at.t}")
     valid = lines.let(f"icmp sge i64 {iteration}, 0")
 
     def compute() -> None:
         v = Lanes(lines, 1, 64)
         value = Emission(v, {"t": v.splat(lines.let(f"sitofp i64 {iteration} to double"))}).write(rate)
         one = lines.let(f"extractelement {v.type} {value}, i32 0")
-        lines.do(f"store float {lines.let(f'fptrunc double {one} to float')}, ptr {lr}")
+        lines.do(f"store float {lines.let(f'fptrunc double {one} to float')}, ptr {at.lr}")
 
     when(lines, valid, compute)
     lines.do(f"ret i64 {lines.let(f'select i1 {valid}, i64 0, i64 1')}")

@@ -16,13 +16,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tazza.codegen.block import BlockLaunch, Slot, accepts_rows_but
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop, each_vector, lane_sums, lanes_of, step_loop
 from tazza.codegen.row_update import Update, formulas_for, row_updates, update_of
 from tazza.codegen.rows import (
-    FIRST,
-    D,
-    N,
+    ROWS,
     ask_ahead,
     element,
     finish_status,
@@ -40,8 +39,8 @@ from tazza.ops.sparse.segment import check_rows, starts_of
 from tazza.tensor import DataType, TensorSpec
 
 FLOAT = DataType.FLOAT
-TABLE, SEGMENTS, POINTER = FIRST, FIRST + 1, FIRST + 2
-"""Words behind N = K indices, D elements of a row and the status: rows of the table, segments, then addresses."""
+HEAD = Fields("table segments", addresses="indices", after=ROWS)
+"""N = K indices, D elements of a row, rows of the table, segments; the blobs of the update come after them."""
 SHARES = 64
 """Parts of a table, by the last bits of row numbers, of which each thread has some."""
 AHEAD = 8
@@ -53,13 +52,11 @@ class _Writer:
 
     def __init__(self, lines: Lines, update: Update) -> None:
         self.lines, self.update, self.v = lines, update, lanes_of(lines)
-        self.count, self.width, self.table, self.segments = (
-            lines.load_word("%block", word) for word in (N, D, TABLE, SEGMENTS)
-        )
-        self.indices = lines.load_pointer("%block", POINTER)
-        self.at = {name: lines.load_pointer("%block", POINTER + 1 + n) for n, name in enumerate(update.letters)}
+        at, blobs = HEAD.load(lines), Fields(addresses=" ".join(update.letters))
+        self.count, self.width, self.table, self.segments = at.N, at.D, at.table, at.segments
+        self.indices, self.at = at.indices, blobs.load(lines, len(HEAD))
         self.scalars = {name: self.v.load_one(self.at[name]) for name in update.scalars}
-        self.scalars |= update.shared.write(self.v, POINTER + 1 + len(update.letters))
+        self.scalars |= update.shared.write(self.v, len(HEAD) + len(blobs))
 
     def index(self, k: str) -> str:
         """Return the row that index k picks."""
@@ -181,8 +178,8 @@ def prepare_update(op: OpView, specs: dict[str, TensorSpec]) -> Launch | Unsuppo
         if segmented:
             starts_of(op, "LENGTHS", operands["LENGTHS"].array, K, "indices")
 
-    words = (threads, K, width, 0, R, S, Slot("indices"), *map(Slot, update.letters), *update.shared.words)
-    return BlockLaunch(address, words, check=check)
+    head = HEAD.words(threads=threads, N=K, D=width, table=R, segments=S)
+    return BlockLaunch(address, (*head, *map(Slot, update.letters), *update.shared.words), check=check)
 
 
 FORMULAS = {made.type: formulas for made, formulas in row_updates()}

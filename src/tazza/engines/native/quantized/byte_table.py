@@ -6,14 +6,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tazza.codegen.block import BlockLaunch, Constant, Slot
+from tazza.codegen.block import BlockLaunch, Constant
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop, share
 from tazza.codegen.rows import element
 from tazza.engines.native import SOURCES
 from tazza.operator import Array, Launch
 
+BLOCK = Fields("threads size", addresses="X Y table")
 UNIT = 64
 """Borders between threads lie at multiples of this many bytes."""
 LOOKUP_FLOPS = 5
@@ -27,13 +29,14 @@ def table_launch(define: Callable[[Array, Array], None], size: int) -> Launch:
     octets = np.arange(256, dtype=np.uint8)
     table = np.empty_like(octets)
     define(octets, table)
-    words = (threads_of(size, LOOKUP_FLOPS, 2), size, Slot("X"), Slot("Y"))
-    return BlockLaunch(SOURCES.compiled("table of bytes", _look_up), (*words, Constant(table.tobytes())))
+    words = BLOCK.words(threads=threads_of(size, LOOKUP_FLOPS, 2), size=size, table=Constant(table.tobytes()))
+    return BlockLaunch(SOURCES.compiled("table of bytes", _look_up), words)
 
 
 def _look_up(lines: Lines) -> None:
-    begin, end = share(lines, lines.load_word("%block", 1), UNIT)
-    X, Y, table = (lines.load_pointer("%block", i) for i in (2, 3, 4))
+    at = BLOCK.read(lines)
+    begin, end = share(lines, at.size, UNIT)
+    X, Y, table = at.X, at.Y, at.table
 
     def each(i: str) -> None:
         q = lines.let(f"load i8, ptr {element(lines, X, i, 'i8')}")

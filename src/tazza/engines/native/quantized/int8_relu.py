@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Slot
+from tazza.codegen.block import BlockLaunch
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import each_vector, share
 from tazza.codegen.typed import Vector
@@ -16,6 +17,8 @@ from tazza.ops.quantized.int8_relu import INT8_LEAKY_RELU, INT8_RELU, int8_leaky
 from tazza.runtime.native_code import processor
 from tazza.tensor import DataType, PerTensor, TensorSpec
 
+BLOCK = Fields("threads size zero", addresses="X Y")
+
 
 @native(INT8_RELU)
 def prepare_int8_relu(X: TensorSpec, Y: TensorSpec) -> Launch:
@@ -24,7 +27,7 @@ def prepare_int8_relu(X: TensorSpec, Y: TensorSpec) -> Launch:
         meanings = meanings_of(X, Y)
         return table_launch(lambda x, y: int8_relu(x, y, meanings), X.size)
     zero = min(max(cast("PerTensor", Y.quantization).zero_point, 0), 255)
-    words = (threads_of(X.size, 1, 2), X.size, Slot("X"), Slot("Y"), zero)
+    words = BLOCK.words(threads=threads_of(X.size, 1, 2), size=X.size, zero=zero)
     return BlockLaunch(SOURCES.compiled("larger bytes", _larger), words)
 
 
@@ -43,10 +46,10 @@ def meanings_of(X: Spec, Y: Spec) -> dict[str, PerTensor]:
 def _larger(lines: Lines) -> None:
     """Take the larger of each byte and zero."""
     v = Vector(lines, processor().vector_bytes, DataType.UINT8)
-    X, Y = (lines.load_pointer("%block", i) for i in (2, 3))
-    zero = v.full(lines.load_word("%block", 4))
+    at = BLOCK.read(lines)
+    X, Y, zero = at.X, at.Y, v.full(at.zero)
 
     def some(i: str, mask: str | None) -> None:
         v.store(lines.intrinsic(v.type, "umax", v.load(X, i, mask), zero), Y, i, mask)
 
-    each_vector(v, *share(lines, lines.load_word("%block", 1), UNIT), some)
+    each_vector(v, *share(lines, at.size, UNIT), some)

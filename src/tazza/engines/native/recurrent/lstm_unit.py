@@ -1,19 +1,16 @@
-"""LSTMUnit and its gradient, one sequence of the batch after the other.
-
-Words of the block: threads, N, D, status, whether ended sequences drop their state, and the operands; the address of
-`seq_lengths` is 0 where there are none.
-"""
+"""LSTMUnit and its gradient, one sequence of the batch after the other."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from tazza.codegen.block import BlockLaunch, Slot, Word, accepts_rows, all_float32, float_word
+from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, all_float32
 from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_for
-from tazza.codegen.loop import lanes_of, load, store, sweep
-from tazza.codegen.rows import FIRST, FLOAT, D, each_row, element, row_at, when
+from tazza.codegen.loop import each_vector, lanes_of
+from tazza.codegen.rows import ROWS, each_row, element, row_at, when
 from tazza.codegen.vector import sigmoid, sigmoid_divisor, tanh, tanh_parts
 from tazza.device import Context
 from tazza.engines.native import SOURCES
@@ -22,12 +19,14 @@ from tazza.ops.recurrent.lstm_unit import FLOPS, LSTM_UNIT, LSTM_UNIT_GRADIENT
 from tazza.runtime.threads import thread_count
 from tazza.tensor import TensorSpec
 
-BIAS, STEP, LENGTHS, OPERANDS = FIRST, FIRST + 1, FIRST + 2, FIRST + 3
-"""Words before the operands: the bias of forgetting as bits, addresses of the step and of the lengths."""
+HEAD = Fields(doubles="forget_bias", addresses="timestep seq_lengths", after=ROWS)
+"""N sequences of D units; the address of `seq_lengths` is 0 where there are none."""
+BLOCK = Fields(addresses="H_prev C_prev gates H C", after=HEAD)
+GRADIENT_BLOCK = Fields(addresses="C_prev gates C dH dC dH_prev dC_prev dgates", after=HEAD)
 
 
-def unit_launch(op: OpView, inputs: Sequence[Spec], letters: str, code: Callable[..., None]) -> Launch | Unsupported:
-    """Return the launch of a unit whose operands are those letters, after the words above."""
+def unit_launch(op: OpView, inputs: Sequence[Spec], block: Fields, code: Callable[..., None]) -> Launch | Unsupported:
+    """Return the launch of a unit; its block begins with HEAD."""
     by_letter = dict(zip(op.input_letters, inputs, strict=True))
     state = cast("TensorSpec", by_letter["H_prev"])
     if not all_float32(state):
@@ -35,17 +34,10 @@ def unit_launch(op: OpView, inputs: Sequence[Spec], letters: str, code: Callable
     ragged, drop = op.has_input("seq_lengths"), bool(op.drop_states)
     _, rows, units = state.shape
     threads = threads_for(min(thread_count(), max(rows, 1)), state.size, FLOPS, 32)
-    words: list[Word] = [
-        threads,
-        rows,
-        units,
-        0,
-        float_word(op.forget_bias if "forget_bias" in op.schema.args else 0.0),
-        Slot("timestep"),
-    ]
-    words += [Slot("seq_lengths") if ragged else 0, *map(Slot, letters.split())]
+    bias = op.forget_bias if "forget_bias" in op.schema.args else 0.0
+    lengths = Slot("seq_lengths") if ragged else 0
     address = SOURCES.compiled(f"{op.type}, {ragged=}, {drop=}", lambda lines: code(lines, ragged=ragged, drop=drop))
-    return BlockLaunch(address, tuple(words))
+    return BlockLaunch(address, block.words(threads=threads, N=rows, D=units, forget_bias=bias, seq_lengths=lengths))
 
 
 @launcher(LSTM_UNIT, engine="native", accepts=accepts_rows)
@@ -54,7 +46,7 @@ def prepare_lstm_unit(
 ) -> Launch | Unsupported:
     """Compile LSTMUnit."""
     del context, outputs
-    return unit_launch(op, inputs, "H_prev C_prev gates H C", _forward)
+    return unit_launch(op, inputs, BLOCK, _forward)
 
 
 @launcher(LSTM_UNIT_GRADIENT, engine="native", accepts=accepts_rows)
@@ -63,7 +55,7 @@ def prepare_lstm_unit_gradient(
 ) -> Launch | Unsupported:
     """Compile LSTMUnitGradient."""
     del context, outputs
-    return unit_launch(op, inputs, "C_prev gates C dH dC dH_prev dC_prev dgates", _backward)
+    return unit_launch(op, inputs, GRADIENT_BLOCK, _backward)
 
 
 def each_sequence(lines: Lines, ragged: bool, within: Callable[[str], None], beyond: Callable[[str], None]) -> None:
@@ -71,8 +63,8 @@ def each_sequence(lines: Lines, ragged: bool, within: Callable[[str], None], bey
     if not ragged:
         each_row(lines, within)
         return
-    step = lines.let(f"load i32, ptr {lines.load_pointer('%block', STEP)}")
-    lengths = lines.load_pointer("%block", LENGTHS)
+    at = HEAD.read(lines)
+    step, lengths = lines.let(f"load i32, ptr {at.timestep}"), at.seq_lengths
 
     def row(n: str) -> None:
         length = lines.let(f"load i32, ptr {element(lines, lengths, n, 'i32')}")
@@ -98,11 +90,6 @@ class Gates:
         )
 
 
-def _bias(lines: Lines, v: Lanes) -> str:
-    bits = lines.load_word("%block", BIAS)
-    return v.splat(lines.let(f"fptrunc double {lines.let(f'bitcast i64 {bits} to double')} to float"))
-
-
 def cell(v: Lanes, gates: Sequence[str], bias: str, c_prev: str) -> tuple[str, str]:
     """Return C and H of the four gates, before their functions, of a unit; `bias` is that of forgetting.
 
@@ -119,24 +106,22 @@ def _passed(v: Lanes, gate: str, x: str) -> str:
 
 
 def _forward(lines: Lines, *, ragged: bool, drop: bool) -> None:
-    v, units = lanes_of(lines), lines.load_word("%block", D)
-    H_prev, C_prev, gates, H, C = (lines.load_pointer("%block", OPERANDS + i) for i in range(5))
-    bias = _bias(lines, v)
+    v, at = lanes_of(lines), BLOCK.read(lines)
+    units, H_prev, C_prev, gates, H, C = at.D, at.H_prev, at.C_prev, at.gates, at.H, at.C
+    bias = v.of_double(at.forget_bias)
 
     def within(n: str) -> None:
         c_prev, h, c = (row_at(lines, one, n, units) for one in (C_prev, H, C))
         four = Gates(v, gates, n, units)
         quarters = [four.kind(k) for k in range(4)]
 
-        def unit(k: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            del carried
-            gates_here = [load(v, FLOAT, one, k, mask) for one in quarters]
-            new_c, new_h = cell(v, gates_here, bias, load(v, FLOAT, c_prev, k, mask))
-            store(v, FLOAT, new_c, c, k, mask)
-            store(v, FLOAT, new_h, h, k, mask)
-            return ()
+        def unit(k: str, mask: str | None) -> None:
+            gates_here = [v.load(one, k, mask) for one in quarters]
+            new_c, new_h = cell(v, gates_here, bias, v.load(c_prev, k, mask))
+            v.store(new_c, c, k, mask)
+            v.store(new_h, h, k, mask)
 
-        sweep(v, "0", units, unit)
+        each_vector(v, "0", units, unit)
 
     def beyond(n: str) -> None:
         for source, target in ((C_prev, C), (H_prev, H)):
@@ -148,19 +133,16 @@ def _forward(lines: Lines, *, ragged: bool, drop: bool) -> None:
 def keep(v: Lanes, source: str, target: str, count: str, drop: bool) -> None:
     """Copy elements, or write zeros."""
 
-    def copy(k: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-        del carried
-        store(v, FLOAT, v.constant(0.0) if drop else load(v, FLOAT, source, k, mask), target, k, mask)
-        return ()
+    def copy(k: str, mask: str | None) -> None:
+        v.store(v.constant(0.0) if drop else v.load(source, k, mask), target, k, mask)
 
-    sweep(v, "0", count, copy)
+    each_vector(v, "0", count, copy)
 
 
 def _backward(lines: Lines, *, ragged: bool, drop: bool) -> None:
-    v, units = lanes_of(lines), lines.load_word("%block", D)
-    pointers = [lines.load_pointer("%block", OPERANDS + i) for i in range(8)]
-    C_prev, gates, C, dH, dC, dH_prev, dC_prev, dgates = pointers
-    bias = _bias(lines, v)
+    v, words = lanes_of(lines), GRADIENT_BLOCK.read(lines)
+    units, gates, dgates, bias = words.D, words.gates, words.dgates, v.of_double(words.forget_bias)
+    C_prev, C, dH, dC, dH_prev, dC_prev = words.C_prev, words.C, words.dH, words.dC, words.dH_prev, words.dC_prev
 
     def within(n: str) -> None:
         rows = (row_at(lines, one, n, units) for one in (C_prev, C, dH, dC, dH_prev, dC_prev))
@@ -169,27 +151,25 @@ def _backward(lines: Lines, *, ragged: bool, drop: bool) -> None:
         at = [four.kind(k) for k in range(4)]
         to = [slopes.kind(k) for k in range(4)]
 
-        def unit(k: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            del carried
-            i, o = sigmoid(v, load(v, FLOAT, at[0], k, mask)), sigmoid(v, load(v, FLOAT, at[2], k, mask))
-            f = sigmoid(v, v.add(load(v, FLOAT, at[1], k, mask), bias))
-            g, T = tanh(v, load(v, FLOAT, at[3], k, mask)), tanh(v, load(v, FLOAT, c, k, mask))
-            slope = load(v, FLOAT, dh, k, mask)
+        def unit(k: str, mask: str | None) -> None:
+            i, o = sigmoid(v, v.load(at[0], k, mask)), sigmoid(v, v.load(at[2], k, mask))
+            f = sigmoid(v, v.add(v.load(at[1], k, mask), bias))
+            g, T = tanh(v, v.load(at[3], k, mask)), tanh(v, v.load(c, k, mask))
+            slope = v.load(dh, k, mask)
             # e = dC + dH * o * (1 - T^2)
-            e = v.fma(v.mul(slope, o), _less_square(v, T), load(v, FLOAT, dc, k, mask))
-            store(v, FLOAT, v.mul(e, f), dc_prev, k, mask)
-            store(v, FLOAT, v.constant(0.0), dh_prev, k, mask)
+            e = v.fma(v.mul(slope, o), _less_square(v, T), v.load(dc, k, mask))
+            v.store(v.mul(e, f), dc_prev, k, mask)
+            v.store(v.constant(0.0), dh_prev, k, mask)
             quarters = (
                 v.mul(v.mul(e, g), _bell(v, i)),
-                v.mul(v.mul(e, load(v, FLOAT, c_prev, k, mask)), _bell(v, f)),
+                v.mul(v.mul(e, v.load(c_prev, k, mask)), _bell(v, f)),
                 v.mul(v.mul(slope, T), _bell(v, o)),
                 v.mul(v.mul(e, i), _less_square(v, g)),
             )
             for quarter, pointer in zip(quarters, to, strict=True):
-                store(v, FLOAT, quarter, pointer, k, mask)
-            return ()
+                v.store(quarter, pointer, k, mask)
 
-        sweep(v, "0", units, unit)
+        each_vector(v, "0", units, unit)
 
     def beyond(n: str) -> None:
         for source, target in ((dC, dC_prev), (dH, dH_prev)):

@@ -12,9 +12,10 @@ from functools import partial
 
 from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import count_loop, each_vector, lanes_of
-from tazza.codegen.rows import FIRST, D, each_row, element, finish_status, report, when
+from tazza.codegen.loop import Values, count_loop, each_vector, lanes_of, step_loop, while_loop
+from tazza.codegen.rows import ROWS, each_row, element, finish_status, report, when
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, Operands, OpView, Unsupported
@@ -24,8 +25,9 @@ from tazza.tensor import TensorSpec
 MOST = 256
 """Larger k are left to sorting, which knows no bad order."""
 MINUS_INFINITY = "0xFFF0000000000000"
-K, INNER, X, V, P, F = range(FIRST, FIRST + 6)
-"""Words behind N rows, their D elements and the status; neighbours of a row lie INNER elements apart."""
+HEAD = Fields("k inner", after=ROWS)
+"""N rows of D elements; neighbours of a row lie `inner` elements apart."""
+BLOCK, GRADIENT_BLOCK = Fields(addresses="X V P F", after=HEAD), Fields(addresses="dV P dX", after=HEAD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +58,9 @@ class _Row:
 
 def write_top_k(lines: Lines, *, flat: bool, dense: bool) -> None:
     """Write V, P and, with `flat`, F; rows are `dense` where neighbours lie side by side."""
-    n, k, inner = (lines.load_word("%block", word) for word in (D, K, INNER))
+    at = BLOCK.read(lines)
+    n, k, inner, X, V, P, F = at.D, at.k, at.inner, at.X, at.V, at.P, at.F
     taken = lines.let("alloca i64")
-    pointers = {word: lines.load_pointer("%block", word) for word in (X, V, P, *([F] if flat else []))}
 
     def row(r: str) -> None:
         outer, rest = lines.let(f"udiv i64 {r}, {inner}"), lines.let(f"urem i64 {r}, {inner}")
@@ -70,10 +72,10 @@ def write_top_k(lines: Lines, *, flat: bool, dense: bool) -> None:
         first, start = begin(n), begin(k)
         one = _Row(
             lines,
-            element(lines, pointers[X], first),
-            element(lines, pointers[V], start),
-            element(lines, pointers[P], start, "i64"),
-            element(lines, pointers[F], start, "i64") if flat else None,
+            element(lines, X, first),
+            element(lines, V, start),
+            element(lines, P, start, "i64"),
+            element(lines, F, start, "i64") if flat else None,
             inner,
             taken,
         )
@@ -146,19 +148,13 @@ def _candidates(
         everything = lines.let(f"select i1 {room}, {v.mask} {v.all_set}, {v.mask} {fits}")
         chosen = everything if mask is None else lines.let(f"and {v.mask} {everything}, {mask}")
         found = lines.let(f"bitcast {v.mask} {chosen} to {bits}")
-        test, inside, done, before = lines.fresh("left"), lines.fresh("one"), lines.fresh("none"), lines.block
-        left, fewer = f"%{lines.fresh('left')}", f"%{lines.fresh('fewer')}"
-        lines.do(f"br label %{test}")
-        lines.label(test)
-        entry = len(lines.lines)
-        lines.do(f"br i1 {lines.let(f'icmp ne {bits} {left}, 0')}, label %{inside}, label %{done}")
-        lines.label(inside)
-        lane = lines.let(f"call {bits} @llvm.cttz.{bits}({bits} {left}, i1 true)")
-        number(lines.let(f"add i64 {i}, {lines.let(f'zext {bits} {lane} to i64')}"))
-        lines.do(f"{fewer} = and {bits} {left}, {lines.let(f'sub {bits} {left}, 1')}")
-        lines.do(f"br label %{test}")
-        lines.lines.insert(entry, f"  {left} = phi {bits} [ {found}, %{before} ], [ {fewer}, %{lines.block} ]")
-        lines.label(done)
+
+        def one(left: Values) -> Values:
+            lane = lines.let(f"call {bits} @llvm.cttz.{bits}({bits} {left[0]}, i1 true)")
+            number(lines.let(f"add i64 {i}, {lines.let(f'zext {bits} {lane} to i64')}"))
+            return [lines.let(f"and {bits} {left[0]}, {lines.let(f'sub {bits} {left[0]}, 1')}")]
+
+        while_loop(lines, [(bits, found)], lambda left: lines.let(f"icmp ne {bits} {left[0]}, 0"), one)
 
     each_vector(v, "0", n, some)
 
@@ -205,22 +201,18 @@ def prepare_top_k(op: OpView, X: TensorSpec, V: TensorSpec) -> Launch | Unsuppor
     write = partial(write_top_k, flat=flat, dense=inner == 1)
     address = SOURCES.compiled(f"top k{', flat' if flat else ''}{', dense' if inner == 1 else ''}", write)
     threads = min(threads_of(rows * n, 10, 4), max(rows, 1))
-    slots = (Slot("X"), Slot("V"), Slot("P"), *((Slot("F"),) if flat else ()))
-    return BlockLaunch(address, (threads, rows, n, 0, k, inner, *slots))
+    F = Slot("F") if flat else 0
+    return BlockLaunch(address, BLOCK.words(threads=threads, N=rows, D=n, k=k, inner=inner, F=F))
 
 
 # -- the gradient ------------------------------------------------------------------------------------------------------
 
-DV, PLACES, DX = range(INNER + 1, INNER + 4)
-
 
 def write_top_k_gradient(lines: Lines) -> None:
     """Write zeros, then add what belongs to the places of each row, up to one of -1; threads share what is outside."""
-    v = lanes_of(lines)
-    n, k, inner = (lines.load_word("%block", word) for word in (D, K, INNER))
-    dV, places, dX = (lines.load_pointer("%block", word) for word in (DV, PLACES, DX))
+    v, words = lanes_of(lines), GRADIENT_BLOCK.read(lines)
+    n, k, inner, dV, places, dX = words.D, words.k, words.inner, words.dV, words.P, words.dX
     size, taken = (lines.let(f"mul i64 {one}, {inner}") for one in (n, k))
-    going = lines.let("alloca i1")
 
     def outer(a: str) -> None:
         dx = element(lines, dX, lines.let(f"mul i64 {a}, {size}"))
@@ -228,14 +220,11 @@ def write_top_k_gradient(lines: Lines) -> None:
         dv, place = element(lines, dV, start), element(lines, places, start, "i64")
 
         def row(b: str) -> None:
-            lines.do(f"store i1 true, ptr {going}")
-
-            def one(i: str) -> None:
+            def one(i: str, going: Values) -> Values:
                 at = lines.let(f"add i64 {lines.let(f'mul i64 {i}, {inner}')}, {b}")
                 p = lines.let(f"load i64, ptr {element(lines, place, at, 'i64')}")
                 there = lines.let(f"icmp sge i64 {p}, 0")
-                on = lines.let(f"and i1 {lines.let(f'load i1, ptr {going}')}, {there}")
-                lines.do(f"store i1 {on}, ptr {going}")
+                on = lines.let(f"and i1 {going[0]}, {there}")
                 beyond = lines.let(f"icmp sge i64 {p}, {n}")
 
                 def add() -> None:
@@ -245,8 +234,9 @@ def write_top_k_gradient(lines: Lines) -> None:
                     lines.do(f"store float {lines.let(f'fadd float {before}, {given}')}, ptr {to}")
 
                 when(lines, beyond, lambda: report(lines, a), lambda: when(lines, on, add))
+                return [on]
 
-            count_loop(lines, "0", k, one)
+            step_loop(lines, "i1", ("0", k, 1), ["true"], one, "")
 
         each_vector(v, "0", size, lambda i, mask: v.store(v.constant(0.0), dx, i, mask))
         count_loop(lines, "0", inner, row)
@@ -264,6 +254,6 @@ def prepare_top_k_gradient(op: OpView, dV: TensorSpec, dX: TensorSpec) -> Launch
     def check(operands: Operands) -> None:
         check_places(op, operands["P"].array, n, axis)
 
-    words = (threads, before, n, 0, dV.shape[axis], inner, Slot("dV"), Slot("P"), Slot("dX"))
+    words = GRADIENT_BLOCK.words(threads=threads, N=before, D=n, k=dV.shape[axis], inner=inner)
     address = SOURCES.compiled("top k gradient", write_top_k_gradient, finish_status)
     return BlockLaunch(address, words, check=check)

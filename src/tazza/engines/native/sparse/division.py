@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tazza.codegen.emit import Lines
 from tazza.codegen.loop import count_loop, step_loop
-from tazza.codegen.rows import STATUS, element, when
+from tazza.codegen.rows import ROWS, element, index_at, stop_if, when
 from tazza.data_class import dataclass
 from tazza.ops.sparse.segment import BY_IDS, BY_LENGTHS, BY_SORTED_IDS, Division
 
@@ -31,12 +31,11 @@ class Places:
 
     def number(self, i: str) -> str:
         """Return length or id i; a negative one becomes very large."""
-        found = self.lines.let(f"load i32, ptr {element(self.lines, self.by, i, 'i32')}")
-        return self.lines.let(f"sext i32 {found} to i64")
+        return index_at(self.lines, self.by, i, 32)
 
     def start(self, m: str) -> str:
         """Return where segment m begins."""
-        return self.lines.let(f"load i64, ptr {element(self.lines, self.starts, m, 'i64')}")
+        return index_at(self.lines, self.starts, m, 64)
 
     def begin_at(self, m: str, place: str) -> None:
         """Write where segment m begins."""
@@ -44,12 +43,7 @@ class Places:
 
     def refuse(self, wrong: str) -> None:
         """Go to the end, with a status, if the condition holds."""
-        lines, stop, onward = self.lines, self.lines.fresh("stop"), self.lines.fresh("onward")
-        lines.do(f"br i1 {wrong}, label %{stop}, label %{onward}, !prof !0")
-        lines.label(stop)
-        lines.do(f"store i64 1, ptr {element(lines, '%block', str(STATUS), 'i64')}")
-        lines.do("br label %divided")
-        lines.label(onward)
+        stop_if(self.lines, wrong, leave="br label %divided")
 
 
 def write_lengths(p: Places) -> None:
@@ -151,9 +145,8 @@ def divide(division: Division, p: Places) -> None:
     lines.do("call void @GOMP_barrier()")
     lines.do(f"br label %{onward}")
     lines.label(onward)
-    status = lines.let(f"load i64, ptr {element(lines, '%block', str(STATUS), 'i64')}")
     go = lines.fresh("go")
-    lines.do(f"br i1 {lines.let(f'icmp eq i64 {status}, 0')}, label %{go}, label %{end}")
+    lines.do(f"br i1 {lines.let(f'icmp eq i64 {ROWS.read(lines).status}, 0')}, label %{go}, label %{end}")
     lines.label(end)
     lines.do("ret void")
     lines.label(go)

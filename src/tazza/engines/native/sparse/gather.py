@@ -7,14 +7,15 @@ are those of the order of indices. All indices are looked at before anything is 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop, each_vector, lanes_of
-from tazza.codegen.rows import FIRST, D, each_row, element, finish_status, index_at, rows_check, stop_if
+from tazza.codegen.rows import ROWS, ask_ahead, each_row, element, finish_status, index_at, rows_check, stop_if
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, Operands, OpView
@@ -23,14 +24,16 @@ from tazza.ops.sparse.gather import BATCH_GATHER_GRADIENT, axis_of, gathers, pla
 from tazza.tensor import DataType, TensorSpec
 
 FLOAT = DataType.FLOAT
-OUTER, TAKEN, PARTS, INDICES, SOURCE, TARGET = range(FIRST, FIRST + 6)
-"""Words behind N rows that threads share, D = B elements of a part, and the status: A, I, V, and addresses."""
+Extents = tuple[int, int, int]
+"""A, V and B."""
+BLOCK = Fields("A I V", addresses="indices source target", after=ROWS)
+"""N rows that threads share, D = B elements of a part."""
 VECTORS = {4: FLOAT, 8: DataType.DOUBLE}
 """By the bytes of an element, as what whole vectors of them are copied; what is not among them is copied one by one."""
 LEAST_OUTER = 64
 """Outer places from which on threads share these, where parts have one element."""
-AHEAD, LINE_BYTES, LINES_AHEAD = 8, 64, 4
-"""How many parts before its turn one is asked for, and how much of it."""
+AHEAD = 8
+"""How many parts before its turn one is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +56,9 @@ class _Parts:
 
     def __init__(self, lines: Lines, form: Form) -> None:
         self.lines, self.form = lines, form
-        self.width, self.taken, self.parts = (lines.load_word("%block", word) for word in (D, TAKEN, PARTS))
-        self.indices, self.source, self.target = (
-            lines.load_pointer("%block", word) for word in (INDICES, SOURCE, TARGET)
-        )
+        at = BLOCK.read(lines)
+        self.width, self.taken, self.parts = at.D, at.I, at.V
+        self.indices, self.source, self.target = at.indices, at.source, at.target
 
     def place(self, i: str) -> str:
         """Return the part that index i picks, from the front."""
@@ -75,7 +77,7 @@ class _Parts:
         """Leave a status and all that follows, where an index is that of no part."""
         lines, count = self.lines, self.taken
         if self.form.matched:
-            count = lines.let(f"mul i64 {lines.load_word('%block', OUTER)}, {count}")
+            count = lines.let(f"mul i64 {BLOCK.read(lines).A}, {count}")
 
         def one(i: str) -> None:  # unsigned: -1 is too large
             stop_if(lines, lines.let(f"icmp uge i64 {self.place(i)}, {self.parts}"))
@@ -103,13 +105,12 @@ def write_copy(lines: Lines, form: Form) -> None:
     def part(n: str) -> None:
         a = lines.let(f"udiv i64 {n}, {parts.taken}")
         i = lines.let(f"sub i64 {n}, {lines.let(f'mul i64 {a}, {parts.taken}')}")
-        later, last = lines.let(f"add i64 {i}, {AHEAD}"), lines.let(f"sub i64 {parts.taken}, 1")
-        soon = parts.place(parts.index(a, lines.least(later, last)))
-        asked = parts.at(parts.source, parts.within(a, parts.parts, soon))
-        for line in range(LINES_AHEAD):
-            lines.prefetch(asked, line * LINE_BYTES)
-        x = parts.at(parts.source, parts.within(a, parts.parts, parts.place(parts.index(a, i))))
-        _copy(parts, x, parts.at(parts.target, n))
+
+        def picked(i: str) -> str:
+            return parts.at(parts.source, parts.within(a, parts.parts, parts.place(parts.index(a, i))))
+
+        ask_ahead(lines, (i, AHEAD, parts.taken), lambda later: [picked(later)])
+        _copy(parts, picked(i), parts.at(parts.target, n))
 
     each_row(lines, part)
 
@@ -134,10 +135,8 @@ def _copy(parts: _Parts, x: str, y: str) -> None:
 def _copy_singles(parts: _Parts, a: str) -> None:
     """Write target[a, i] = source[a, index i] for each i."""
     lines, kind = parts.lines, f"i{8 * parts.form.itemsize}"
-    x, y = (
-        parts.at(parts.source, parts.within(a, parts.parts, "0")),
-        parts.at(parts.target, parts.within(a, parts.taken, "0")),
-    )
+    x = parts.at(parts.source, parts.within(a, parts.parts, "0"))
+    y = parts.at(parts.target, parts.within(a, parts.taken, "0"))
 
     def one(i: str) -> None:
         value = lines.let(f"load {kind}, ptr {element(lines, x, parts.place(parts.index(a, i)), kind)}")
@@ -178,34 +177,35 @@ def _zeros(v: Lanes, start: str, count: str) -> None:
     each_vector(v, "0", count, lambda i, mask: v.store(v.constant(0.0), start, i, mask))
 
 
-def part_copies(extents: tuple[int, int, int], form: Form, indices: TensorSpec, slots: Sequence[Slot]) -> BlockLaunch:
-    """Return the launch of a copy; `extents` are A, V and B, `slots` indices, source and target."""
+def part_copies(extents: Extents, form: Form, indices: TensorSpec, slots: Mapping[str, Slot]) -> BlockLaunch:
+    """Return the launch of a copy; `slots` are those of `of_letters`."""
     A, V, B = extents
     taken = _taken(extents, form, indices) if V else 0  # nothing is taken from nothing, however often
     own = replace(form, single=B == 1 and A >= LEAST_OUTER)
     rows = A if own.single else A * taken
     address = SOURCES.compiled(f"gather {own}", lambda lines: write_copy(lines, own), finish_status)
     threads = threads_of(A * taken, 0, 2.0 * form.itemsize * B, rows)
-    return BlockLaunch(address, (threads, rows, B, 0, A, taken, V, *slots))
+    return BlockLaunch(address, BLOCK.words(threads=threads, N=rows, D=B, A=A, I=taken, V=V, **slots))
 
 
-def part_sums(extents: tuple[int, int, int], form: Form, indices: TensorSpec, slots: Sequence[Slot]) -> BlockLaunch:
+def part_sums(extents: Extents, form: Form, indices: TensorSpec, slots: Mapping[str, Slot]) -> BlockLaunch:
     """Return the launch that adds up parts by indices, from zeros; as `part_copies`."""
     A, V, B = extents
     taken = _taken(extents, form, indices)
     own = replace(form, single=B == 1)
     address = SOURCES.compiled(f"gather sums {own}", lambda lines: write_sums(lines, own), finish_status)
     threads = threads_of(A * max(taken, V), B, 12.0 * B, A)
-    return BlockLaunch(address, (threads, A, B, 0, A, taken, V, *slots))
+    return BlockLaunch(address, BLOCK.words(threads=threads, N=A, D=B, A=A, I=taken, V=V, **slots))
 
 
-def _taken(extents: tuple[int, int, int], form: Form, indices: TensorSpec) -> int:
+def _taken(extents: Extents, form: Form, indices: TensorSpec) -> int:
     """Return I."""
     return indices.size // max(1, extents[0]) if form.matched else indices.size
 
 
-def _slots(*letters: str) -> list[Slot]:
-    return [Slot(letter) for letter in letters]
+def of_letters(indices: str, source: str, target: str) -> dict[str, Slot]:
+    """Return the slots of a launch: what an operator calls its indices, what it reads and what it writes."""
+    return {"indices": Slot(indices), "source": Slot(source), "target": Slot(target)}
 
 
 def _gathered(op: OpView, DATA: TensorSpec, own: TensorSpec, *, adds: bool = False, wraps: bool = False) -> BlockLaunch:
@@ -214,9 +214,9 @@ def _gathered(op: OpView, DATA: TensorSpec, own: TensorSpec, *, adds: bool = Fal
     extents = math.prod(DATA.shape[:axis]), DATA.shape[axis], math.prod(DATA.shape[axis + 1 :])
     form = Form(8 * own.dtype.itemsize, DATA.dtype.itemsize, wraps, op.match_outer)
     made = (
-        part_sums(extents, form, own, _slots("INDICES", "dOUTPUT", "dDATA"))
+        part_sums(extents, form, own, of_letters("INDICES", "dOUTPUT", "dDATA"))
         if adds
-        else part_copies(extents, form, own, _slots("INDICES", "DATA", "OUTPUT"))
+        else part_copies(extents, form, own, of_letters("INDICES", "DATA", "OUTPUT"))
     )
 
     def check(operands: Operands) -> None:
@@ -248,9 +248,9 @@ def _permuted(op: OpView, rows: TensorSpec, indices: TensorSpec, *, adds: bool) 
     extents = 1, rows.shape[0], math.prod(rows.shape[1:])
     form = Form(8 * indices.dtype.itemsize, rows.dtype.itemsize)
     made = (
-        part_sums(extents, form, indices, _slots("indices", "dY", "dX"))
+        part_sums(extents, form, indices, of_letters("indices", "dY", "dX"))
         if adds
-        else part_copies(extents, form, indices, _slots("indices", "X", "Y"))
+        else part_copies(extents, form, indices, of_letters("indices", "X", "Y"))
     )
 
     return replace(made, check=rows_check(op, "indices", extents[1]))

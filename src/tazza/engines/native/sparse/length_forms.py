@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from tazza.codegen.block import BlockLaunch, Slot
+from tazza.codegen.block import BlockLaunch, Check, Slot
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count
 from tazza.codegen.loop import count_loop, each_vector, step_loop
-from tazza.codegen.rows import FIRST, D, N, element, finish_status, index_at, stop_if, when
+from tazza.codegen.rows import ROWS, element, finish_status, index_at, stop_if, when
 from tazza.codegen.typed import Vector
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, Operands, OpView, SizedLaunch
@@ -20,8 +21,12 @@ from tazza.ops.sparse.length_forms import lengths_per_row, lengths_per_segment, 
 from tazza.ops.sparse.segment import ROWS_MAX, row_count
 from tazza.tensor import DataType, TensorSpec
 
-GIVEN, Y = FIRST, FIRST + 1
-"""Words behind N segments, D ids, and the status: addresses of lengths or ids, and of Y."""
+BLOCK = Fields(addresses="given Y", after=ROWS)
+"""N segments; D ids, if ids are what is given, not lengths."""
+
+
+def _launch(address: int, segments: int, letter: str, ids: int = 0, check: Check | None = None) -> BlockLaunch:
+    return BlockLaunch(address, BLOCK.words(threads=1, N=segments, D=ids, given=Slot(letter)), check=check)
 
 
 def _put(lines: Lines, target: str, place: str, *values: str) -> None:
@@ -37,7 +42,8 @@ def _put(lines: Lines, target: str, place: str, *values: str) -> None:
 
 def write_starts(lines: Lines, *, ranges: bool, end: bool) -> None:
     """Write where each segment begins, with `ranges` also its length; at the `end` where the last one ends."""
-    count, given, target = lines.load_word("%block", N), *(lines.load_pointer("%block", one) for one in (GIVEN, Y))
+    at = BLOCK.read(lines)
+    count, given, target = at.N, at.given, at.Y
 
     def segment(m: str, carried: Sequence[str]) -> list[str]:
         length = index_at(lines, given, m, 32)
@@ -52,7 +58,7 @@ def write_starts(lines: Lines, *, ranges: bool, end: bool) -> None:
 def _starts(LENGTHS: TensorSpec, *, ranges: bool, end: bool = False) -> BlockLaunch:
     told = f"starts of lengths{', ranges' if ranges else ''}{', end' if end else ''}"
     address = SOURCES.compiled(told, partial(write_starts, ranges=ranges, end=end))
-    return BlockLaunch(address, (1, LENGTHS.size, 0, 0, Slot("LENGTHS"), Slot("Y")))
+    return _launch(address, LENGTHS.size, "LENGTHS")
 
 
 @native(lengths_per_segment["LengthsToRanges"])
@@ -69,7 +75,8 @@ def prepare_lengths_to_offsets(op: OpView, LENGTHS: TensorSpec) -> Launch:
 
 def write_rows(lines: Lines, *, counted: bool) -> None:
     """Write for each row the number of its segment, or its place in there."""
-    count, given, target = lines.load_word("%block", N), *(lines.load_pointer("%block", one) for one in (GIVEN, Y))
+    at = BLOCK.read(lines)
+    count, given, target = at.N, at.given, at.Y
     v = Vector(lines, lane_count(), DataType.INT32)
 
     def segment(m: str, carried: Sequence[str]) -> list[str]:
@@ -84,7 +91,7 @@ def write_rows(lines: Lines, *, counted: bool) -> None:
 
 def _rows(op: OpView, LENGTHS: TensorSpec, *, counted: bool) -> SizedLaunch:
     address = SOURCES.compiled(f"rows of lengths{', counted' if counted else ''}", partial(write_rows, counted=counted))
-    launch = BlockLaunch(address, (1, LENGTHS.size, 0, 0, Slot("LENGTHS"), Slot("Y")))
+    launch = _launch(address, LENGTHS.size, "LENGTHS")
     return SizedLaunch(
         lambda operands: {"Y": (row_count(op, "LENGTHS", operands["LENGTHS"].array),)},
         lambda sizes: launch,
@@ -109,8 +116,8 @@ def prepare_lengths_range_fill(op: OpView, LENGTHS: TensorSpec) -> Launch:
 
 def write_segments(lines: Lines, bits: int, *, ranges: bool) -> None:
     """Write how many rows each segment has, with `ranges` also where the first stands; leave a status if unsorted."""
-    count, taken = lines.load_word("%block", N), lines.load_word("%block", D)
-    given, target = (lines.load_pointer("%block", one) for one in (GIVEN, Y))
+    at = BLOCK.read(lines)
+    count, taken, given, target = at.N, at.D, at.given, at.Y
 
     def put(m: str, start: str, length: str) -> None:
         _put(lines, target, m, *((start, length) if ranges else (length,)))
@@ -158,6 +165,6 @@ def prepare_segments(op: OpView, ids: TensorSpec, like: TensorSpec | None) -> Si
         return {"Y": (count, 2) if ranges else (count,)}
 
     def launch(sizes: Mapping[str, tuple[int, ...]]) -> BlockLaunch:
-        return BlockLaunch(address, (1, sizes["Y"][0], ids.size, 0, Slot("ids"), Slot("Y")), check=check)
+        return _launch(address, sizes["Y"][0], "ids", ids.size, check)
 
     return SizedLaunch(sizes, launch, {"Y": DataType.INT32})

@@ -7,41 +7,39 @@ from collections.abc import Callable
 
 from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, accepts_rows_but
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.loop import count_loop, each_vector, lanes_of
-from tazza.codegen.rows import FIRST, D, N, finish_status, first_lane, index_at, row_at, rows_check, stop_if, when
+from tazza.codegen.rows import ROWS, ask_ahead, finish_status, first_lane, index_at, row_at, rows_check, stop_if, when
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, OpView, Unsupported
 from tazza.operator.in_place import overwritten
 from tazza.ops.sparse.scatter_weighted_sum import SCATTER_WEIGHTED_SUM
-from tazza.tensor import DataType, TensorSpec
+from tazza.tensor import TensorSpec
 
-FLOAT = DataType.FLOAT
-ROWS, INDICES, TARGET, FACTOR, SUMMANDS = range(FIRST, FIRST + 5)
-"""Words behind N = K indices, D elements of a row, and the status: R, addresses of indices, Y and w0; then of pairs."""
-AHEAD, LINE_BYTES, LINES_AHEAD = 8, 64, 4
-"""How many indices before its turn a row is asked for, and how much of it."""
+HEAD, PAIR = Fields("R", addresses="indices Y w0", after=ROWS), Fields(addresses="X w")
+"""N = K indices, D elements of each of the R rows; the pairs come after them."""
+AHEAD = 8
+"""How many indices before its turn a row is asked for."""
 
 
 def write_sum(lines: Lines, bits: int, summands: int) -> None:
     """Write Y[i] *= w0 for each index i, where w0 is not 1; then for each pair Y[i] += w * X[k]."""
-    v = lanes_of(lines)
-    count, width, rows = (lines.load_word("%block", word) for word in (N, D, ROWS))
-    indices, target = (lines.load_pointer("%block", word) for word in (INDICES, TARGET))
-    factor = v.load_one(lines.load_pointer("%block", FACTOR))
+    v, at = lanes_of(lines), HEAD.read(lines)
+    count, width, rows, indices, target = at.N, at.D, at.R, at.indices, at.Y
+    factor = v.load_one(at.w0)
 
     def look(k: str) -> None:
         stop_if(lines, lines.let(f"icmp uge i64 {index_at(lines, indices, k, bits)}, {rows}"))  # -1 is too large
+
+    def picked(k: str) -> str:
+        return row_at(lines, target, index_at(lines, indices, k, bits), width)
 
     def each(change: Callable[[str, str, str, str | None], str]) -> None:
         """Write change(k, y, i, mask) for the elements of each row that an index picks."""
 
         def row(k: str) -> None:
-            later, last = lines.let(f"add i64 {k}, {AHEAD}"), lines.let(f"sub i64 {count}, 1")
-            soon = index_at(lines, indices, lines.least(later, last), bits)
-            asked = row_at(lines, target, soon, width)
-            for line in range(LINES_AHEAD):
-                lines.prefetch(asked, line * LINE_BYTES, write=True)
-            y = row_at(lines, target, index_at(lines, indices, k, bits), width)
+            ask_ahead(lines, (k, AHEAD, count), lambda later: [picked(later)], write=True)
+            y = picked(k)
 
             def some(i: str, mask: str | None) -> None:
                 v.store(change(k, v.load(y, i, mask), i, mask), y, i, mask)
@@ -54,10 +52,9 @@ def write_sum(lines: Lines, bits: int, summands: int) -> None:
     scaled = lines.let(f"fcmp une float {first_lane(v, factor)}, 1.0")
     when(lines, scaled, lambda: each(lambda k, y, i, mask: v.mul(y, factor)))
     for summand in range(summands):
-        x = lines.load_pointer("%block", SUMMANDS + 2 * summand)
-        weight = v.load_one(lines.load_pointer("%block", SUMMANDS + 2 * summand + 1))
+        pair = PAIR.read(lines, len(HEAD) + len(PAIR) * summand)
 
-        def added(k: str, y: str, i: str, mask: str | None, x: str = x, weight: str = weight) -> str:
+        def added(k: str, y: str, i: str, mask: str | None, x: str = pair.X, weight: str = v.load_one(pair.w)) -> str:
             return v.add(y, v.mul(weight, v.load(row_at(lines, x, k, width), i, mask)))
 
         each(added)
@@ -74,8 +71,7 @@ def prepare_scatter_weighted_sum(
     address = SOURCES.compiled(
         f"scatter weighted sum {bits} {count}", lambda lines: write_sum(lines, bits, count), finish_status
     )
-    summands = [Slot(letter, i) for i in range(count) for letter in ("X", "w")]
-    words = (1, indices.size, math.prod(X0.shape[1:]), 0, X0.shape[0])
-
-    slots = (Slot("indices"), Slot("Y"), Slot("w0"), *summands)
-    return BlockLaunch(address, (*words, *slots), check=rows_check(op, "indices", X0.shape[0]))
+    R = X0.shape[0]
+    head = HEAD.words(threads=1, N=indices.size, D=math.prod(X0.shape[1:]), R=R)
+    pairs = [word for k in range(count) for word in PAIR.words(X=Slot("X", k), w=Slot("w", k))]
+    return BlockLaunch(address, (*head, *pairs), check=rows_check(op, "indices", R))

@@ -13,16 +13,17 @@ from dataclasses import replace
 
 from tazza.codegen.block import BlockLaunch, Check, Memory, Scratch, Slot, Word
 from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import KINDS, carry_loop, count_loop, lane_sums, lanes_of
-from tazza.codegen.rows import FIRST, LINES_ASKED, D, N, ask_ahead, element, finish_status, index_at, stop_if
+from tazza.codegen.rows import LINES_ASKED, ROWS, ask_ahead, element, finish_status, index_at, stop_if
 from tazza.codegen.vector import Emission
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.embedding.codes import Codes, Row
 from tazza.engines.native.sparse.division import ORDERED, Places, divide
-from tazza.engines.native.sparse.gather import Form, part_copies
-from tazza.engines.native.sparse_product import TILE, halved, tiles
+from tazza.engines.native.sparse.gather import Form, of_letters, part_copies
+from tazza.engines.native.sparse_product import TILE, shared_rows, tiles
 from tazza.operator import Launch, Operands, OpView, SizedLaunch
 from tazza.ops.sparse.reducer import Reducer
 from tazza.ops.sparse.segment import Division, check_rows, row_count
@@ -31,11 +32,11 @@ from tazza.tensor import DataType, TensorSpec
 from tazza.tensor.expression import Expression
 
 FLOAT = DataType.FLOAT
-POINTERS = ("by", "starts", "order", "DATA", "INDICES", "SCALARS", "Y", "dY", "dX", "dSCALARS", "scale_bias")
+POINTERS = "by starts order DATA INDICES SCALARS Y dY dX dSCALARS scale_bias"
+BLOCK = Fields("rows table", addresses=POINTERS, after=ROWS)
+"""N = M segments, D elements of a row, rows that are taken, rows of the table; 0 where there is no such blob."""
 AHEAD = 12
 """How many indices before its turn a row is asked for."""
-ROWS, TABLE, POINTER = FIRST, FIRST + 1, FIRST + 2
-"""Words behind N = M segments, D elements of a row and the status: rows that are taken, rows of the table, pointers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,27 +76,14 @@ class Segments:
     def __init__(self, lines: Lines, work: Work) -> None:
         """Read the words, and write where segments begin."""
         self.lines, self.work, self.v = lines, work, lanes_of(lines)
-        self.count, self.width, self.rows, self.table = (
-            lines.load_word("%block", word) for word in (N, D, ROWS, TABLE)
-        )
-        self.at = {name: lines.load_pointer("%block", POINTER + i) for i, name in enumerate(POINTERS)}
-        at = self.at
-        self.places = Places(lines, self.count, self.rows, at["by"], at["starts"], at["order"])
+        self.at = at = BLOCK.load(lines)
+        self.count, self.width, self.rows, self.table = at.N, at.D, at.rows, at.table
+        self.places = Places(lines, self.count, self.rows, at.by, at.starts, at.order)
         divide(work.division, self.places)
 
     def each(self, body: Callable[[str, str, str], None]) -> None:
         """Run `body(m, begin, end)` for the segments of this thread, which has its part of the rows."""
         lines, p = self.lines, self.places
-        total = lines.let(f"add i64 {self.rows}, {self.count}")
-
-        def border(i: str) -> str:
-            share = lines.let(f"udiv i64 {lines.let(f'mul i64 {total}, {i}')}, %many")
-            return halved(lines, self.count, share, lambda m: lines.let(f"add i64 {p.start(m)}, {m}"))
-
-        after = lines.let("add i64 %who, 1")
-        first, behind = border("%who"), border(after)
-        is_last = lines.let(f"icmp eq i64 {after}, %many")
-        last = lines.let(f"select i1 {is_last}, i64 {self.count}, i64 {behind}")
 
         def segment(m: str) -> None:
             begin, end = p.start(m), p.start(lines.let(f"add i64 {m}, 1"))
@@ -103,7 +91,7 @@ class Segments:
                 count_loop(lines, begin, end, self._look)
             body(m, begin, end)
 
-        count_loop(lines, first, last, segment)
+        count_loop(lines, *shared_rows(lines, self.rows, self.count, p.start), segment)
 
     def place(self, i: str) -> str:
         """Return which of the rows that are taken is number i in the order of segments."""
@@ -289,18 +277,19 @@ def segment_launch(
     starts, order = 8 * (shapes.segments + 1), 8 * shapes.rows if work.ordered else 0
     own = op.schema.dynamic  # sizes were found just now: there is no scratch memory of theirs
     places: dict[str, Word] = {
+        **dict.fromkeys(POINTERS.split(), 0),
         "by": Slot(division.letter),
         "starts": Memory(starts) if own else Scratch(),
         "order": Memory(order) if own else Scratch(starts),
     }
     there = {*op.input_letters, *op.output_letters}
-    for name in POINTERS:
+    for name in places:
         letter = letters.get(name, name)
         if letter in there and work.reads(letter):
             places[name] = Slot(letter)
-    numbers = (threads, shapes.segments, shapes.width, 0, shapes.rows, shapes.table)
-
-    words = (*numbers, *(places.get(name, 0) for name in POINTERS))
+    words = BLOCK.words(
+        threads=threads, N=shapes.segments, D=shapes.width, rows=shapes.rows, table=shapes.table, **places
+    )
     return BlockLaunch(
         address, words, 0 if own else starts + order, check=_check(op, work, shapes, noun), implementation=str(dtype)
     )
@@ -359,7 +348,7 @@ def prepare_backward(op: OpView, dY: TensorSpec, specs: Mapping[str, TensorSpec]
         if not work.ordered or row.weights or row.reducer.back != "dy" or segments == 0:
             return segment_launch(op, write_spread, work, shapes, row.noun)
         # A row gets that of its segment as it is: a copy needs no order of rows.
-        slots = [Slot(letter) for letter in (division.letter, "dY", "dX")]
+        slots = of_letters(division.letter, "dY", "dX")
         copies = part_copies((1, segments, width), Form(32, FLOAT.itemsize), specs[division.letter], slots)
         return replace(copies, check=_check(op, work, shapes, row.noun))
 

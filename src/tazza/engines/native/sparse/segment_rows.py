@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
-from tazza.codegen.block import BlockLaunch, Slot
+from tazza.codegen.block import BlockLaunch
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import count_loop, share
-from tazza.codegen.rows import FIRST, D, N, element
+from tazza.codegen.loop import count_loop, share, step_loop
+from tazza.codegen.rows import ROWS, element, index_at
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.move import copies
 from tazza.operator import OpView, SizedLaunch, Unsupported
@@ -16,34 +17,29 @@ from tazza.ops.sparse.segment import row_count
 from tazza.ops.sparse.segment_rows import LENGTHS_TILE
 from tazza.tensor import TensorSpec
 
-WRITTEN, LENGTHS, X, Y = range(FIRST, FIRST + 4)
-"""Words behind N rows of D elements: the rows that are written, and addresses."""
+BLOCK = Fields("written", addresses="lengths X Y", after=ROWS)
+"""N rows of D elements, and how many rows are written."""
 
 
 def write_tile(lines: Lines, itemsize: int) -> None:
     """Write row n of X at the places of Y that are its own and this thread's."""
-    width, count = lines.load_word("%block", D), lines.load_word("%block", N)
-    lengths, source, target = (lines.load_pointer("%block", word) for word in (LENGTHS, X, Y))
-    first, behind = share(lines, lines.load_word("%block", WRITTEN))
+    read = BLOCK.read(lines)
+    width, count, lengths, source, target = read.D, read.N, read.lengths, read.X, read.Y
+    first, behind = share(lines, read.written)
     copy, kind = copies(lines, itemsize), f"i{8 * itemsize}"
 
     def start(pointer: str, row: str) -> str:
         return element(lines, pointer, lines.let(f"mul i64 {row}, {width}"), kind)
 
-    written = lines.let("alloca i64")
-    lines.do(f"store i64 0, ptr {written}")
-
-    def row(n: str) -> None:
-        length = lines.let(f"load i32, ptr {element(lines, lengths, n, 'i32')}")
-        before = lines.let(f"load i64, ptr {written}")
-        end = lines.let(f"add i64 {before}, {lines.let(f'sext i32 {length} to i64')}")
-        lines.do(f"store i64 {end}, ptr {written}")
+    def row(n: str, before: str) -> list[str]:
+        end = lines.let(f"add i64 {before}, {index_at(lines, lengths, n, 32)}")
         begin = lines.most(before, first)
         last = lines.least(end, behind)
         x = start(source, n)
         count_loop(lines, begin, last, lambda at: copy(start(target, at), x, "0", width))
+        return [end]
 
-    count_loop(lines, "0", count, row)
+    step_loop(lines, "i64", ("0", count, 1), ["0"], lambda n, written: row(n, written[0]))
 
 
 @native(LENGTHS_TILE)
@@ -54,8 +50,7 @@ def prepare_lengths_tile(op: OpView, X: TensorSpec) -> SizedLaunch | Unsupported
     def launch(rows: int) -> BlockLaunch:
         threads = threads_of(rows * width, 0, 2 * itemsize)
         address = SOURCES.compiled(f"lengths tile {itemsize}", lambda lines: write_tile(lines, itemsize))
-        words = (threads, X.shape[0], width, 0, rows)
-        return BlockLaunch(address, (*words, Slot("lengths"), Slot("X"), Slot("Y")))
+        return BlockLaunch(address, BLOCK.words(threads=threads, N=X.shape[0], D=width, written=rows))
 
     return SizedLaunch(
         lambda operands: {"Y": (row_count(op, "lengths", operands["lengths"].array), *X.shape[1:])},

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from tazza.codegen.block import Slot
 from tazza.codegen.rows import rows_check
 from tazza.engines.native import native
-from tazza.engines.native.sparse.gather import Form, part_sums
+from tazza.engines.native.sparse.gather import Form, of_letters, part_sums
 from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.sparse.sparse_to_dense import SPARSE_TO_DENSE
 from tazza.tensor import DataType, TensorSpec
@@ -20,6 +19,6 @@ def prepare_sparse_to_dense(op: OpView, indices: TensorSpec, Y: TensorSpec) -> L
     if Y.dtype is not DataType.FLOAT:
         return Unsupported(f"it adds up float32, not {Y.dtype.label}")
     extents = 1, Y.shape[0], math.prod(Y.shape[1:])
-    form, slots = Form(8 * indices.dtype.itemsize, Y.dtype.itemsize), (Slot("indices"), Slot("X"), Slot("Y"))
+    form, slots = Form(8 * indices.dtype.itemsize, Y.dtype.itemsize), of_letters("indices", "X", "Y")
 
     return replace(part_sums(extents, form, indices, slots), check=rows_check(op, "indices", extents[1]))

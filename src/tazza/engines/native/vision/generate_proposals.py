@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.codegen.block import float_word
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.loop import count_loop, each_vector, lanes_of
 from tazza.codegen.rows import element, when
 from tazza.data_class import dataclass
@@ -21,19 +21,18 @@ from tazza.tensor import DataType, TensorSpec
 from tazza.tensor.allocation import address_of
 
 FLOAT = DataType.FLOAT
-THREADS, COUNT, MOST, THRESHOLD, PLUS, STAYED, X1, Y1, X2, Y2, AREA, GONE, STAY = range(13)
-"""Words of the block: numbers, two float64, how many boxes stay by now, and addresses; the coordinates lie apart."""
+BLOCK = Fields("threads count most", own="stayed", doubles="threshold plus", addresses="x1 y1 x2 y2 area gone stay")
+"""Boxes, how many may stay and do by now, and addresses; the coordinates lie apart."""
 
 
 def write_suppression(lines: Lines) -> None:
     """Write into `stay` the numbers of the boxes that stay; `gone` marks those that do not."""
     v = lanes_of(lines)
-    count, most = (lines.load_word("%block", word) for word in (COUNT, MOST))
-    corners = [lines.load_pointer("%block", word) for word in (X1, Y1, X2, Y2, AREA)]
-    gone, stay = (lines.load_pointer("%block", word) for word in (GONE, STAY))
-    threshold, plus = (v.splat(_float(lines, word)) for word in (THRESHOLD, PLUS))
+    at = BLOCK.read(lines)
+    count, most, gone, stay, stayed = at.count, at.most, at.gone, at.stay, at.address("stayed")
+    corners = [at.x1, at.y1, at.x2, at.y2, at.area]
+    threshold, plus = v.of_double(at.threshold), v.of_double(at.plus)
     zero, one = v.constant(0.0), v.constant(1.0)
-    stayed = element(lines, "%block", str(STAYED), "i64")
 
     def look(i: str) -> None:
         number = lines.let(f"load i64, ptr {stayed}")
@@ -69,22 +68,18 @@ def write_suppression(lines: Lines) -> None:
     count_loop(lines, "0", count, box)
 
 
-def _float(lines: Lines, word: int) -> str:
-    """Return a float64 of the block as float32."""
-    bits = lines.load_word("%block", word)
-    return lines.let(f"fptrunc double {lines.let(f'bitcast i64 {bits} to double')} to float")
-
-
 def suppress(kind: Boxes, boxes: Array, threshold: float, most: int) -> Array:
     """Return the numbers of upright boxes that stay; see `Suppress`."""
     count, plus = len(boxes), kind.plus
     x1, y1, x2, y2 = np.ascontiguousarray(boxes.T)
     area = (x2 - x1 + plus) * (y2 - y1 + plus)
-    gone, stay = np.zeros(count, np.float32), np.empty(count, np.int64)
-    words = [1, count, most, float_word(threshold), float_word(float(plus)), 0]
-    block = np.array([*words, *map(address_of, (x1, y1, x2, y2, area, gone, stay))], np.int64)
+    stay = np.empty(count, np.int64)
+    arrays = {"x1": x1, "y1": y1, "x2": x2, "y2": y2, "area": area, "gone": np.zeros(count, np.float32), "stay": stay}
+    addresses = {name: address_of(array) for name, array in arrays.items()}
+    words = BLOCK.words(threads=1, count=count, most=most, threshold=threshold, plus=float(plus), **addresses)
+    block = np.array(words, np.int64)
     call_native(SOURCES.compiled("boxes that stay", write_suppression), address_of(block), 0, 0, 0)
-    return stay[: block[STAYED]]
+    return stay[: block[BLOCK.place("stayed")]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-from tazza.codegen.block import BlockLaunch, Scratch, Slot, all_float32
+from tazza.codegen.block import BlockLaunch, Slot, all_float32
 from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop
-from tazza.codegen.rows import FIRST, D, each_row, element, row_at
+from tazza.codegen.rows import ROWS, each_row, element, row_at
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, Unsupported
 from tazza.ops.vision.integral_image import INTEGRAL_IMAGE, INTEGRAL_IMAGE_GRADIENT
 from tazza.tensor import TensorSpec
 
-HEIGHT, READ, WRITTEN, STRIDE, SOURCE, TARGET, SCRATCH = range(FIRST, FIRST + 7)
-"""Words behind N planes, D columns that are added up, and the status: rows, the columns of a row that is read and of
-one that is written, the doubles between the scratch rows of threads, and addresses."""
+BLOCK = Fields("height read written stride", addresses="source target scratch", after=ROWS)
+"""N planes, D columns that are added up, rows, the columns of a row that is read and of one that is written, the
+doubles between the scratch rows of threads."""
 LINE = 8
 """Doubles of a line of the cache."""
 
 
 def write_sums(lines: Lines, border: int) -> None:
     """Write the sums up to each pixel, behind `border` rows and columns of zeros."""
-    height, width, read, written = (lines.load_word("%block", word) for word in (HEIGHT, D, READ, WRITTEN))
-    source, target, scratch = (lines.load_pointer("%block", word) for word in (SOURCE, TARGET, SCRATCH))
-    sums = element(lines, scratch, lines.let(f"mul i64 %who, {lines.load_word('%block', STRIDE)}"), "double")
+    at = BLOCK.read(lines)
+    height, width, read, written, source, target = at.height, at.D, at.read, at.written, at.source, at.target
+    sums = element(lines, at.scratch, lines.let(f"mul i64 %who, {at.stride}"), "double")
     # A row is read with one more element, the sum so far, which stands behind those of the columns.
     total = element(lines, sums, width, "double")
 
@@ -53,9 +53,9 @@ def write_sums(lines: Lines, border: int) -> None:
                 before = lines.let(f"load double, ptr {total}")
                 along = lines.let(f"fadd double {before}, {lines.let(f'fpext float {value} to double')}")
                 lines.do(f"store double {along}, ptr {total}")
-                at = element(lines, sums, w, "double")
-                both = lines.let(f"fadd double {lines.let(f'load double, ptr {at}')}, {along}")
-                lines.do(f"store double {both}, ptr {at}")
+                above = element(lines, sums, w, "double")
+                both = lines.let(f"fadd double {lines.let(f'load double, ptr {above}')}, {along}")
+                lines.do(f"store double {both}, ptr {above}")
                 to = element(lines, made, lines.let(f"add i64 {w}, {border}"))
                 lines.do(f"store float {lines.let(f'fptrunc double {both} to float')}, ptr {to}")
 
@@ -66,7 +66,7 @@ def write_sums(lines: Lines, border: int) -> None:
     each_row(lines, plane)
 
 
-def _prepare(read: TensorSpec, written: TensorSpec, slots: Sequence[Slot]) -> Launch | Unsupported:
+def _prepare(read: TensorSpec, written: TensorSpec, source: str, target: str) -> Launch | Unsupported:
     if not all_float32(read, written):
         return Unsupported("it is compiled for float32")
     border = int(written.shape[-1] > read.shape[-1])
@@ -74,17 +74,18 @@ def _prepare(read: TensorSpec, written: TensorSpec, slots: Sequence[Slot]) -> La
     planes, stride = math.prod(read.shape[:2]), -(-(width + 1) // LINE) * LINE
     threads = threads_of(planes * height * width, 4, 8, planes)
     address = SOURCES.compiled(f"integral image {border}", lambda lines: write_sums(lines, border))
-    words = (threads, planes, width, 0, height, read.shape[-1], written.shape[-1], stride, *slots, Scratch())
+    lines = {"height": height, "read": read.shape[-1], "written": written.shape[-1], "stride": stride}
+    words = BLOCK.words(threads=threads, N=planes, D=width, **lines, source=Slot(source), target=Slot(target))
     return BlockLaunch(address, words, scratch_bytes=8 * threads * stride)
 
 
 @native(INTEGRAL_IMAGE)
 def prepare_integral_image(X: TensorSpec, Y: TensorSpec) -> Launch | Unsupported:
     """Compile the sums; a row and a column of zeros stand before them."""
-    return _prepare(X, Y, (Slot("X"), Slot("Y")))
+    return _prepare(X, Y, "X", "Y")
 
 
 @native(INTEGRAL_IMAGE_GRADIENT)
 def prepare_integral_image_gradient(dY: TensorSpec, dX: TensorSpec) -> Launch | Unsupported:
     """Compile the sums, without the last row and column."""
-    return _prepare(dY, dX, (Slot("dY"), Slot("dX")))
+    return _prepare(dY, dX, "dY", "dX")
