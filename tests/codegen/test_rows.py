@@ -13,10 +13,7 @@ from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import lane_count, unavailable
 from tazza.codegen.loop import lanes_of
 from tazza.codegen.rows import (
-    FIRST,
-    STATUS,
-    D,
-    N,
+    ROWS,
     ask_ahead,
     each_row,
     element,
@@ -36,6 +33,8 @@ from tests.launching import kernel_of, run_kernel
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 
 Array = NDArray[Any]
+N, D, STATUS = (ROWS.place(name) for name in ("N", "D", "status"))
+FIRST = len(ROWS)
 
 
 def store(lines: Lines, value: str, pointer: str, index: str, kind: str = "i64") -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import unavailable
-from tazza.codegen.rows import FIRST, STATUS, N, element, finish_status
+from tazza.codegen.rows import ROWS, element, finish_status
 from tazza.engines.native.sparse.division import ORDERED, WRITE, Places, divide
 from tazza.ops.sparse.segment import BY_IDS, BY_LENGTHS, BY_SORTED_IDS, DIVISIONS, Division
 from tazza.runtime.native import call_native
@@ -23,6 +23,8 @@ from tests.launching import kernel_of
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 
 Array = NDArray[Any]
+N, STATUS = (ROWS.place(name) for name in ("N", "status"))
+FIRST = len(ROWS)
 
 
 def run(
