@@ -20,9 +20,9 @@ import numpy as np
 
 from tazza.device import Context, current_context
 from tazza.errors import TazzaError
-from tazza.nets.bound_section import BoundOperator, BoundPart, BoundSection, cut
 from tazza.nets.pair import paired
 from tazza.operator import NativeCall, Operator
+from tazza.operator.bound_section import BoundOperator, BoundPart, BoundSection, cut
 from tazza.operator.native_calls import BoundCalls, Check, NativeCalls, Part, run_parts
 from tazza.operator.operator import CONTEXTS_KEPT
 from tazza.proto import OperatorDef

@@ -11,8 +11,9 @@ from itertools import takewhile
 
 from tazza.data_class import dataclass
 from tazza.device import Context
-from tazza.operator import Call, CallChain, Operator
+from tazza.operator.kernel import Call, CallChain
 from tazza.operator.native_calls import NativeCalls, Part, grouped, in_pieces, threads_of
+from tazza.operator.operator import Operator
 from tazza.operator.reorder import Refresh
 from tazza.operator.watch import Watch, Watched, watch_together
 from tazza.tensor import Storage
