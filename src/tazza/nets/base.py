@@ -28,7 +28,7 @@ from tazza.nets.device import check_devices
 from tazza.nets.explanation import Explanation, StepWatcher, operator_row
 from tazza.nets.run import Run
 from tazza.operator import BlobOwner, Observable, Operator, find_argument, ignored_text
-from tazza.operator.native_calls import BoundCalls
+from tazza.operator.bound_section import Standing
 from tazza.operator.owner import NET_MAKER
 from tazza.proto import DeviceOption, NetDef, OperatorDef
 from tazza.registry import Registry
@@ -297,7 +297,7 @@ class NetBase(Observable):
     def unwatch(self, watcher: StepWatcher) -> None:
         """Tell somebody no more."""
 
-    def bound_calls(self) -> BoundCalls | None:
+    def standing(self) -> Standing | None:
         """Return what the last run was, in this thread, where the next one is nothing but the same native calls."""
         return None
 

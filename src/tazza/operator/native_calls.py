@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar
+from typing import NoReturn, TypeAlias, TypeVar
 
-from tazza.data_class import dataclass
 from tazza.errors import TazzaError
 from tazza.operator.kernel import Call, CallChain, NativeCall
-from tazza.operator.watch import Watch
 from tazza.runtime.segment import Segment
 from tazza.tensor import Storage
-
-if TYPE_CHECKING:
-    from tazza.operator.operator import Operator
-    from tazza.operator.reorder import Refresh
 
 K = TypeVar("K")
 Part: TypeAlias = "tuple[tuple[K, ...], Call]"
@@ -51,20 +45,6 @@ class NativeCalls(Segment):
         found = self.rows[row - 1]
         assert isinstance(found, NativeCall), "segments are made of native calls"
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class BoundCalls:
-    """A run of a net that is nothing but native calls, while `stands()` and what `watch` looks at stands.
-
-    `refreshes` go before; each call has what it belongs to; `written` count as written afterwards.
-    """
-
-    watch: Watch
-    stands: Callable[[], bool]
-    refreshes: tuple[tuple[Operator, Refresh], ...]
-    calls: tuple[tuple[Operator, NativeCall], ...]
-    written: tuple[Storage, ...]
 
 
 def run_parts(
