@@ -67,7 +67,7 @@ class BoundPart:
         """Yield its native calls with their steps."""
         keys, call = self.part
         assert isinstance(call, NativeCalls), "`native` was asked"
-        yield from zip(keys, map(call.call, range(1, len(keys) + 1)), strict=True)
+        yield from zip(keys, call.calls, strict=True)
 
 
 @dataclass(frozen=True, slots=True)

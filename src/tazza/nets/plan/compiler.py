@@ -409,9 +409,14 @@ def _in_layout(state: _State, value: PlanValue, layout: Layout) -> PlanValue:
         copy.source = value
         state.derived.append(copy)
         return copy
-    launch = reorder_launch(value.spec, copy.spec, state.context)
-    state.steps.append(Step(copy_view(), launch, "reorder", (value,), (copy,), None, value.name))
-    return copy
+    return _reordered(state, value, copy)
+
+
+def _reordered(state: _State, value: PlanValue, target: PlanValue) -> PlanValue:
+    """Add a step that copies a value to where, and as, another one lies; return that one."""
+    launch = reorder_launch(value.spec, target.spec, state.context)
+    state.steps.append(Step(copy_view(), launch, "reorder", (value,), (target,), None, value.name))
+    return target
 
 
 def _overwritten(
@@ -476,18 +481,10 @@ def _finish(state: _State, inputs: Mapping[str, PlanValue]) -> dict[str, PlanVal
         elif root.blob is None and root.source is None and name not in state.region.inputs and value.spec == whole:
             root.blob = name
             outputs[name] = value
-        else:
-            home = whole if entry is None else entry.spec
-            outputs[name] = _copied_home(state, name, value, home)
+        else:  # the blob was read and is written anew, or its value lies narrow
+            home = PlanValue(name, whole if entry is None else entry.spec, blob=name)
+            outputs[name] = _reordered(state, value, home)
     return outputs
-
-
-def _copied_home(state: _State, name: str, value: PlanValue, home: TensorSpec) -> PlanValue:
-    """Copy a value into its blob, which lies as `home` says: one that was read and then written anew, or is rounded."""
-    target = PlanValue(name, home, blob=name)
-    launch = reorder_launch(value.spec, target.spec, state.context)
-    state.steps.append(Step(copy_view(), launch, "reorder", (value,), (target,), None, name))
-    return target
 
 
 def _wishes(region: Region) -> dict[str, str]:

@@ -24,7 +24,7 @@ from tazza.operator import BlobOwner, Call, Kernel, Operands
 from tazza.operator.kernel import kernel_failure
 from tazza.operator.native_calls import NativeCalls, Part, grouped, run_parts
 from tazza.operator.reorder import bind_reorder, relayout
-from tazza.operator.schema import gather
+from tazza.operator.schema import gather_all
 from tazza.operator.watch import Watch, Watched, watched
 from tazza.tensor import Allocation, Storage, Tensor
 from tazza.tensor.allocation import address_of, allocator_of
@@ -214,12 +214,7 @@ class Instance:
     def _operands(
         self, step: Step, tensors: Sequence[Tensor], scratch: Allocation | None, context: Context
     ) -> Operands:
-        count = len(step.inputs)
-        schema = step.op.schema
-        letters: Mapping[str, Any] = {
-            **gather(schema.inputs, step.op.input_letters, tensors[:count]),
-            **gather(schema.outputs, step.op.output_letters, tensors[count:]),
-        }
+        letters = gather_all(step.op, tensors)
         state = None if step.kernel is None or step.kernel.open is None else self._host.state(step, step.kernel)
         return Operands(letters, scratch, lambda: self._host.generator(step), context, state)
 

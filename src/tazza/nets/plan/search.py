@@ -42,7 +42,7 @@ from tazza.operator import (
 )
 from tazza.operator.choice import VARIANTS, Choice, Variant, find_kernel, seen_by
 from tazza.operator.reorder import bind_reorder
-from tazza.operator.schema import gather, logical
+from tazza.operator.schema import gather_all, logical
 from tazza.runtime.cache import Cache
 from tazza.runtime.digest import digest_of
 from tazza.runtime.files import kind_of, read_json, write_bytes_atomically
@@ -194,12 +194,7 @@ class _Search:
         known = self._seconds.get(id(launch))
         if known is not None:
             return known
-        tensors = [_filled(spec) for spec in specs]
-        count = len(op.input_letters)
-        letters: dict[str, Any] = {
-            **gather(op.schema.inputs, op.input_letters, tensors[:count]),
-            **gather(op.schema.outputs, op.output_letters, tensors[count:]),
-        }
+        letters = gather_all(op, [_filled(spec) for spec in specs])
         scratch = self._context.scratch(launch.scratch_bytes) if launch.scratch_bytes else None
         call = launch.bind(Operands(letters, scratch, _no_generator, self._context))
         self._launches.append(launch)
