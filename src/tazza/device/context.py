@@ -20,7 +20,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from tazza.device.event import Event
+from tazza.device.event import Event, recorded
 from tazza.device.initializer import device_of, listed_kinds, load_kind
 from tazza.device.recorder import Recorder
 from tazza.device.stream import Stream, current_stream
@@ -341,13 +341,6 @@ def copy_between(source: Tensor, target: Tensor) -> None:
         other.wait_for(done)
     if source.place.is_host or target.place.is_host:
         done.wait()
-
-
-def recorded(context: Context) -> Event:
-    """Return a new event of the work that was given to a context so far."""
-    event = Event()
-    context.record(event)
-    return event
 
 
 for _source, _target in itertools.product(sorted(PLACE_KINDS), repeat=2):

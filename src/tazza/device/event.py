@@ -307,3 +307,18 @@ class Event:
             self._state = EventState.INITIALIZED
             self._error = None
             self._clock = None
+
+
+class Records(Protocol):
+    """A stream, or a context: it finishes an event when the work that it got before has ended."""
+
+    def record(self, event: Event) -> None:
+        """Schedule an event."""
+        ...
+
+
+def recorded(where: Records) -> Event:
+    """Return a new event of the work that a stream, or a context, was given so far."""
+    event = Event()
+    where.record(event)
+    return event

@@ -57,8 +57,8 @@ _process = object()
 
 def _leave_fork() -> None:
     """A forked child: the runs that may have been under way are the parent's."""
-    global _claiming, _process
-    _claiming, _process = threading.Lock(), object()
+    global _process
+    _process = object()
 
 
 in_forked_child(_leave_fork)

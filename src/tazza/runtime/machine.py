@@ -99,7 +99,7 @@ def measure() -> Machine:
     sums = np.full(lanes, 0.5, np.float32)
     address = native_function(f"{SUMS} sums of {lanes} lanes", partial(_sums_text, lanes))
     add_up = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)(address)
-    compute_s = _best_s(lambda: add_up(sums.ctypes.data, TURNS))
+    compute_s = best_s(lambda: add_up(sums.ctypes.data, TURNS))
     return Machine(2 * lanes * SUMS * TURNS / compute_s / 1e9, _copied(MEMORY_BYTES), _copied(CACHE_BYTES))
 
 
@@ -132,12 +132,13 @@ def _sums_text(lanes: int, name: str) -> str:
 def _copied(nbytes: int) -> float:
     """Return the bytes that a copy reads in a nanosecond."""
     source, target = np.ones(nbytes, np.uint8), np.ones(nbytes, np.uint8)
-    return nbytes / _best_s(lambda: np.copyto(target, source)) / 1e9
+    return nbytes / best_s(lambda: np.copyto(target, source)) / 1e9
 
 
-def _best_s(work: Callable[[], Any]) -> float:
+def best_s(work: Callable[[], Any], rounds: int = ROUNDS) -> float:
+    """Return the least seconds that some work takes, of several times."""
     best = float("inf")
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         start_s = time.perf_counter()
         work()
         best = min(best, time.perf_counter() - start_s)

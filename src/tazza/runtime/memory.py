@@ -17,6 +17,11 @@ from tazza.runtime.cgroup import CGROUPS, OWN_CGROUPS, group_folders, words
 MEMINFO = Path("/proc/meminfo")
 UNLIMITED = 2**60
 """From here on a limit is none: version 1 writes the largest multiple of a page below 2**63 bytes."""
+NAMES = {
+    None: ("memory.max", "memory.current", "file", "shmem"),
+    "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache", "total_shmem"),
+}
+"""Controller of version 1, or None for version 2 -> the files of limit and usage, the fields of cache and shared."""
 
 
 def available_bytes(*, meminfo: Path | None = None, own: Path | None = None, root: Path | None = None) -> int | None:
@@ -65,17 +70,10 @@ def _machine_bytes(meminfo: Path) -> list[int]:
 
 
 def _group_bytes(own: Path, root: Path) -> list[int]:
-    found = [_left_v2(folder) for folder in group_folders(None, own, root)]
-    found += [_left_v1(folder) for folder in group_folders("memory", own, root)]
+    found = (
+        _left(folder, *names) for controller, names in NAMES.items() for folder in group_folders(controller, own, root)
+    )
     return [left for left in found if left is not None]
-
-
-def _left_v2(folder: Path) -> int | None:
-    return _left(folder, "memory.max", "memory.current", "file", "shmem")
-
-
-def _left_v1(folder: Path) -> int | None:
-    return _left(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache", "total_shmem")
 
 
 def _left(folder: Path, limit: str, usage: str, cache: str, shared: str) -> int | None:

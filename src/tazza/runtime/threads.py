@@ -27,6 +27,8 @@ NUM_THREADS = flag(
     minimum=0,
     kernels=True,
 )
+QUOTA_FILES = {None: ("cpu.max",), "cpu": ("cpu.cfs_quota_us", "cpu.cfs_period_us")}
+"""Controller of version 1, or None for version 2 -> the files in which its groups tell quota and period."""
 
 
 def thread_count() -> int:
@@ -117,19 +119,13 @@ def cgroup_quota(own: Path = OWN_CGROUPS, root: Path = CGROUPS) -> float | None:
         own: the file that lists the groups of the process (lines `number:controllers:path`).
         root: where the groups are mounted.
     """
-    quotas = [_quota_v2(folder) for folder in group_folders(None, own, root)]
-    quotas += [_quota_v1(folder) for folder in group_folders("cpu", own, root)]
+    told = (
+        [word for file in files for word in words(folder / file)]
+        for controller, files in QUOTA_FILES.items()
+        for folder in group_folders(controller, own, root)
+    )
+    quotas = (_ratio(*one) for one in told if len(one) == 2)
     return min((quota for quota in quotas if quota is not None), default=None)
-
-
-def _quota_v2(folder: Path) -> float | None:
-    told = words(folder / "cpu.max")
-    return _ratio(told[0], told[1]) if len(told) == 2 else None
-
-
-def _quota_v1(folder: Path) -> float | None:
-    told = words(folder / "cpu.cfs_quota_us") + words(folder / "cpu.cfs_period_us")
-    return _ratio(told[0], told[1]) if len(told) == 2 else None
 
 
 def _ratio(quota_us: str, period_us: str) -> float | None:

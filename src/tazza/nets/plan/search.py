@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import json
 import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -49,6 +48,7 @@ from tazza.runtime.files import kind_of, read_json, write_bytes_atomically
 from tazza.runtime.flags import flag, kernel_flags
 from tazza.runtime.fork import freed_in_child
 from tazza.runtime.log import logger
+from tazza.runtime.machine import best_s
 from tazza.runtime.native_code import cache_folder, processor
 from tazza.runtime.threads import thread_count
 from tazza.tensor import Storage, Tensor, TensorSpec
@@ -178,7 +178,7 @@ class _Search:
         total = self._time(op, way.variant.answer.launch, specs)
         first, wanted = inputs[0], specs[0]
         if isinstance(first, TensorSpec) and first.layout != wanted.layout:
-            total += self._reorder_seconds(first, wanted)
+            total += best_s(bind_reorder(_filled(first), _filled(wanted), self._context), ROUNDS)
         return total
 
     @staticmethod
@@ -198,11 +198,8 @@ class _Search:
         scratch = self._context.scratch(launch.scratch_bytes) if launch.scratch_bytes else None
         call = launch.bind(Operands(letters, scratch, _no_generator, self._context))
         self._launches.append(launch)
-        self._seconds[id(launch)] = _fastest(call)
+        self._seconds[id(launch)] = best_s(call, ROUNDS)
         return self._seconds[id(launch)]
-
-    def _reorder_seconds(self, source: TensorSpec, target: TensorSpec) -> float:
-        return _fastest(bind_reorder(_filled(source), _filled(target), self._context))
 
 
 def _filled(spec: TensorSpec) -> Tensor:
@@ -212,15 +209,6 @@ def _filled(spec: TensorSpec) -> Tensor:
     assert tensor.storage.allocation is not None, "just reserved"
     tensor.storage.allocation.buffer[...] = 0
     return tensor
-
-
-def _fastest(call: Callable[[], Any]) -> float:
-    best = float("inf")
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
-        call()
-        best = min(best, time.perf_counter() - start)
-    return best
 
 
 def _fastest_of(totals: Totals) -> str:
