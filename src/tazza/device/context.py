@@ -205,6 +205,14 @@ class Context:
     def leave(self) -> None:
         """Undo `enter`."""
 
+    def __enter__(self) -> None:
+        """As `enter`, for the block of a `with`."""
+        self.enter()
+
+    def __exit__(self, *error: object) -> None:
+        """As `leave`, on errors too."""
+        self.leave()
+
     def close(self) -> None:
         """End every resource, the last one made first; the context may be used again afterwards."""
         _end(self._resources)

@@ -101,11 +101,8 @@ def _run_there(bound: BoundRun, context: Context, check: Callable[[], object]) -
 
     What is native is the host's, so there are no rows between which somebody could stop.
     """
-    context.enter()
-    try:
+    with context:
         try:
             bound.run(context, check=check)
         finally:
             wait_there(context)
-    finally:
-        context.leave()

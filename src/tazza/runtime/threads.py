@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
 
-from tazza.runtime.cgroup import CGROUPS, OWN_CGROUPS, group_folders, words
+from tazza.runtime.cgroup import group_folders, words
 from tazza.runtime.flags import flag
 from tazza.runtime.fork import PROCESS
 from tazza.runtime.holding import InForce
@@ -27,8 +27,8 @@ NUM_THREADS = flag(
     minimum=0,
     kernels=True,
 )
-QUOTA_FILES = {None: ("cpu.max",), "cpu": ("cpu.cfs_quota_us", "cpu.cfs_period_us")}
-"""Controller of version 1, or None for version 2 -> the files in which its groups tell quota and period."""
+QUOTA_FILES: Mapping[str | None, Sequence[str]] = {None: ("cpu.max",), "cpu": ("cpu.cfs_quota_us", "cpu.cfs_period_us")}
+"""The files in which control groups tell quota and period, see `group_folders`."""
 
 
 def thread_count() -> int:
@@ -112,18 +112,9 @@ def allowed_cpus() -> int:
     return max(1, min(known, default=1))
 
 
-def cgroup_quota(own: Path = OWN_CGROUPS, root: Path = CGROUPS) -> float | None:
-    """Return the CPUs that the control groups of this process grant, or None without a limit.
-
-    Args:
-        own: the file that lists the groups of the process (lines `number:controllers:path`).
-        root: where the groups are mounted.
-    """
-    told = (
-        [word for file in files for word in words(folder / file)]
-        for controller, files in QUOTA_FILES.items()
-        for folder in group_folders(controller, own, root)
-    )
+def cgroup_quota() -> float | None:
+    """Return the CPUs that the control groups of this process grant, or None without a limit."""
+    told = ([word for file in files for word in words(folder / file)] for folder, files in group_folders(QUOTA_FILES))
     quotas = (_ratio(*one) for one in told if len(one) == 2)
     return min((quota for quota in quotas if quota is not None), default=None)
 

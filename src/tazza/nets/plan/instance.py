@@ -272,14 +272,10 @@ class Instance:
     def _run_there(self) -> None:
         """Run all steps on a device, by graphs where it has recorded some."""
         self._runs += 1
-        context = self.context
-        context.enter()
-        try:
+        with self.context:
             if self._runs in RECORDED_IN and (self.recorded is None or not self.recorded.whole):
-                self.recorded = record(self.program.steps, self._parts, context, self._step)
+                self.recorded = record(self.program.steps, self._parts, self.context, self._step)
             self._run(self._parts if self.recorded is None else self.recorded.parts)
-        finally:
-            context.leave()
 
     def _run(self, parts: Sequence[Part[int]]) -> None:
         if self._constants:
