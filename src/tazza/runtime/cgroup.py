@@ -35,7 +35,7 @@ def group_folders(names: Mapping[str | None, N]) -> Iterator[tuple[Path, N]]:
             continue
         if controllers == "":
             yield from ((folder, names[None]) for folder in _upwards(CGROUPS, path))
-        for controller in names.keys() & controllers.split(","):
+        for controller in filter(names.__contains__, controllers.split(",")):
             for mount in (CGROUPS / controllers, CGROUPS / controller):
                 yield from ((folder, names[controller]) for folder in _upwards(mount, path))
 
