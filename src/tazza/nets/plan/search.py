@@ -13,17 +13,15 @@ those of the program that was compiled without search: what is best for one oper
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard, cast
 
 from tazza.data_class import dataclass
 from tazza.device import Context
-from tazza.errors import FileError, FormatError, UnsupportedError
+from tazza.errors import FileError, UnsupportedError
 from tazza.nets.plan.compiler import Compilation, compile_region
 from tazza.nets.plan.program import Program
 from tazza.operator import (
@@ -44,12 +42,12 @@ from tazza.operator.reorder import bind_reorder
 from tazza.operator.schema import gather_all, logical
 from tazza.runtime.cache import Cache
 from tazza.runtime.digest import digest_of
-from tazza.runtime.files import kind_of, read_json, write_bytes_atomically
 from tazza.runtime.flags import flag, kernel_flags
 from tazza.runtime.fork import freed_in_child
+from tazza.runtime.kept_table import KeptTable
 from tazza.runtime.log import logger
 from tazza.runtime.machine import best_s
-from tazza.runtime.native_code import cache_folder, processor
+from tazza.runtime.native_code import processor
 from tazza.runtime.threads import thread_count
 from tazza.tensor import Storage, Tensor, TensorSpec
 
@@ -156,10 +154,9 @@ class _Search:
     def save(self) -> None:
         """Add what was found to the results on disk; failing to is told, and costs the next process a search."""
         with _lock:
-            path, everything = _path(), _latest({**_read(), **self._found})
+            everything = _latest({**_read(), **self._found})
             try:
-                if path is not None:
-                    write_bytes_atomically(path, json.dumps(everything, indent=0).encode())
+                TABLE.write(everything)
             except FileError as error:
                 logger.warning("results of the search are not kept: %s", error)
             _keep(stored(), everything)
@@ -265,11 +262,7 @@ def _key(op: OpView, found: Sequence[_Way], inputs: Sequence[Spec], outputs: Seq
     return digest_of(repr(parts).encode()).hex()
 
 
-def _path() -> Path | None:
-    folder = cache_folder()
-    return None if folder is None else folder / "search.json"
-
-
+TABLE = KeptTable("search.json", "results of searches")
 RESULTS: Cache[str, Totals] = Cache("results of searches", KEPT)
 
 
@@ -292,17 +285,7 @@ def _latest(results: Mapping[str, Totals]) -> dict[str, Totals]:
 
 
 def _read() -> dict[str, Totals]:
-    path = _path()
-    try:
-        if path is None or kind_of(path) is None:
-            return {}
-        found: Any = read_json(path, "table of a search")
-    except (FileError, FormatError) as error:
-        logger.warning("results of earlier searches are not used: %s", error.message)
-        return {}
-    if not isinstance(found, dict):
-        return {}
-    return {key: totals for key, totals in cast("dict[str, Any]", found).items() if _is_totals(totals)}
+    return {key: totals for key, totals in TABLE.read().items() if _is_totals(totals)}
 
 
 def _is_totals(found: Any) -> TypeGuard[Totals]:
