@@ -419,15 +419,8 @@ def with_device_of(net: NetDef, definition: OperatorDef) -> OperatorDef:
 
 def _load_type(name: str) -> None:
     """Import the module that is called like the type; else all, since a module may bring several types."""
-    if name in _modules():
-        importlib.import_module(f"tazza.nets.{name}")
-    else:
-        _load_types()
-
-
-def _load_types() -> None:
-    for name in sorted(_modules()):
-        importlib.import_module(f"tazza.nets.{name}")
+    for module in [name] if name in _modules() else sorted(_modules()):
+        importlib.import_module(f"tazza.nets.{module}")
 
 
 @cache
@@ -436,7 +429,7 @@ def _modules() -> frozenset[str]:
 
 
 def _listed_types() -> frozenset[str]:
-    _load_types()
+    _load_type("")
     return frozenset()  # all of them are registered now
 
 

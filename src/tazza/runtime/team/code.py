@@ -15,7 +15,7 @@ from tazza.runtime.team.layout import (
     with_fields,
 )
 from tazza.runtime.team.region import BARRIER, REGION, WAITING, WORKER
-from tazza.runtime.team.slot import LOOP, SLOT
+from tazza.runtime.team.slot import LOOP, NUMBERS, SLOT
 
 FUNCTIONS = (
     "GOMP_parallel",
@@ -43,7 +43,7 @@ def team_text(name: str) -> str:
         f"  %at{i} = getelementptr ptr, ptr %directory, i64 {i}\n  store ptr @{name}.{function}, ptr %at{i}"
         for i, function in enumerate(FUNCTIONS)
     )
-    body = with_fields("\n".join((_OUTSIDE, SLOT, WAITING, REGION, WORKER, BARRIER, LOOP, _ENDING)))
+    body = with_fields("\n".join((_OUTSIDE, SLOT, NUMBERS, WAITING, REGION, WORKER, BARRIER, LOOP, _ENDING)))
     for mark, text in {
         "<name>": name,
         "<team_bytes>": TEAM_BYTES,

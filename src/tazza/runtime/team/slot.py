@@ -53,24 +53,18 @@ define internal void @<name>.leave(ptr %slot) nounwind {
   ret void
 }
 
-define i32 @<name>.omp_get_thread_num() nounwind {
-  %slot = call ptr @<name>.slot()
-  %part = load i32, ptr <slot.part>
-  ret i32 %part
-}
-
-define i32 @<name>.omp_get_num_threads() nounwind {
-  %slot = call ptr @<name>.slot()
-  %parts = load i32, ptr <slot.parts>
-  ret i32 %parts
-}
-
-define i32 @<name>.omp_in_parallel() nounwind {
-  %slot = call ptr @<name>.slot()
-  %active = load i32, ptr <slot.active>
-  ret i32 %active
-}
 """
+
+_NUMBER = """
+define i32 @<name>.{function}() nounwind {{
+  %slot = call ptr @<name>.slot()
+  %number = load i32, ptr <slot.{field}>
+  ret i32 %number
+}}
+"""
+_TOLD = {"omp_get_thread_num": "part", "omp_get_num_threads": "parts", "omp_in_parallel": "active"}
+"""Function -> the field that it returns."""
+NUMBERS = "".join(_NUMBER.format(function=function, field=field) for function, field in _TOLD.items())
 
 LOOP = """
 define i8 @<name>.GOMP_loop_static_start(i64 %start, i64 %end, i64 %step, i64 %chunk, ptr %from, ptr %to) nounwind {
