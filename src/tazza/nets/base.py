@@ -72,7 +72,6 @@ def new_owner() -> Owner:
 class NetBase(Observable):
     """Base of all net types. A created net is a snapshot: later changes of the NetDef do not reach it."""
 
-    type_name: ClassVar[str] = ""
     runs_operators: ClassVar[bool] = True
     """Whether a run is that of `operators`, which can be observed; else `watch` tells what its steps are."""
     recalls: ClassVar[bool] = False
