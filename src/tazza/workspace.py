@@ -24,7 +24,7 @@ import numpy as np
 from tazza.device import current_context
 from tazza.errors import ArgumentError, DuplicateError, NotFoundError
 from tazza.nets import NetBase, create_net
-from tazza.nets.base import AS_PLANS, PLAN, net_class
+from tazza.nets.base import AS_PLANS, NETS, PLAN, net_class
 from tazza.operator import LocalBlobs, Operator, read_first
 from tazza.operator.owner import RunnableNet
 from tazza.proto import NetDef, OperatorDef, TensorProto
@@ -217,7 +217,7 @@ class Workspace(LocalBlobs):
         return made
 
     def _made(self, definition: NetDef, *, strict: bool) -> NetBase:
-        if not AS_PLANS.value or net_class(definition).type_name == PLAN:
+        if not AS_PLANS.value or net_class(definition) is NETS[PLAN]:
             return create_net(definition, self, strict=strict)
         from tazza.nets.plan.recall import RecallNet
 

@@ -104,7 +104,12 @@ def _resume_pictures(path: Path) -> object:
 
 def _searched_there(path: Path) -> object:
     with CACHE_DIR.override(str(path.parent)):
-        return cudnn_search._read()  # pyright: ignore[reportPrivateUsage] -- what a search reads first
+        return cudnn_search.TABLE.read()  # what a search reads first
+
+
+def _modelled(path: Path) -> object:
+    with CACHE_DIR.override(str(path.parent)):
+        return machine.stored()
 
 
 def _searched(path: Path) -> object:
@@ -173,7 +178,7 @@ READERS = [
     Reader("settings of a text", TextSettings.read, ".json"),
     Reader("training on a text to resume", _resume_text),
     Reader("checkpoint", _trainer),
-    Reader("models of machines", machine.stored, ".json", is_cache=True),
+    Reader("models of machines", _modelled, ".json", is_cache=True, prefix="machine"),
     Reader("table of a search", _searched, ".json", is_cache=True, prefix="search"),
     Reader("table of cuDNN's engines", _searched_there, ".json", is_cache=True, prefix="cudnn_search"),
     Reader("folder of compiled kernels", _compiled, is_cache=True, reads_content=False),

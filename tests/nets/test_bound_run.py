@@ -12,8 +12,8 @@ from tazza.device import current_context
 from tazza.errors import DeadlineError, TazzaError
 from tazza.nets import SimpleNet
 from tazza.nets.bound_run import RUNS_FORGET, BoundRun
-from tazza.nets.bound_section import BoundSection
 from tazza.operator import Observer, Operator, operator_def
+from tazza.operator.bound_section import BoundSection
 from tazza.operator.reorder import Refresh
 from tazza.proto import NetDef, OperatorDef
 from tazza.runtime.threads import NUM_THREADS

@@ -51,7 +51,7 @@ def _rewrite(net: PlanNet) -> Rewrite:
 def _copies(net: PlanNet) -> list[list[Copy]]:
     """Return for each signature the copies that are read for it."""
     known = net._instances.values()  # pyright: ignore[reportPrivateUsage] -- nothing else knows of them
-    return [list(instance.copies) for instances in known for instance in instances]
+    return [list(instance.held.values()) for instances in known for instance in instances]
 
 
 def test_signatures_share_copies() -> None:

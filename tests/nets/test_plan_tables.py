@@ -77,7 +77,7 @@ def test_neither_indices_nor_what_they_pick_from_are_copied(type: str) -> None:
         made.run()
     held = {id(blobs.blobs[name].tensor().storage): name for name in problem.inputs if blobs.blobs[name].is_tensor}
     known = made._instances.values()  # pyright: ignore[reportPrivateUsage] -- nothing else knows of them
-    copies = [copy for instances in known for instance in instances for copy in instance.copies]
+    copies = [copy for instances in known for instance in instances for copy in instance.held.values()]
     sources = {id(copy.made_from[0]) for copy in copies if copy.made_from}
     assert {name for storage, name in held.items() if storage in sources} <= weights_of(problem)
     made.close()

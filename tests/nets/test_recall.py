@@ -11,7 +11,8 @@ import pytest
 from caffe2.python import _extension_workspace as extension
 from tazza.errors import NetError, NotFoundError, TazzaError
 from tazza.models import Model
-from tazza.nets.base import AS_PLANS
+from tazza.nets.base import AS_PLANS, OVERRIDES
+from tazza.nets.plan.net import PlanNet
 from tazza.nets.plan.recall import RecallNet
 from tazza.observers.benchmark import benchmark
 from tazza.operator import operator_def, read_first, touched_by
@@ -251,3 +252,12 @@ def test_a_benchmark_times_the_operators_of_the_definition() -> None:
 def test_a_type_that_nobody_knows_is_refused_under_the_flag_too() -> None:
     with AS_PLANS.override(True), pytest.raises(NetError, match="unknown type 'dagg'"):
         Workspace().create_net(NetDef(name="n", type="dagg"))
+
+
+def test_a_plan_stays_what_it_is_under_the_flag() -> None:
+    """Who writes `plan` knows which blobs are kept; its overriding type counts, not the one that it names."""
+    with AS_PLANS.override(True):
+        assert type(Workspace().create_net(NetDef(name="n", type="plan"))) is PlanNet
+        assert type(Workspace().create_net(NetDef(name="n", type="dag"))) is RecallNet
+        with OVERRIDES.override("dag,plan"):
+            assert type(Workspace().create_net(NetDef(name="n", type="dag"))) is PlanNet

@@ -12,7 +12,6 @@ import pytest
 
 from tazza.errors import DuplicateError, InitError
 from tazza.operator import LocalBlobs, Operator, operator_def
-from tazza.runtime import init
 from tazza.runtime.init import Initializer
 from tazza.runtime.log import LOG_LEVEL
 
@@ -36,9 +35,9 @@ def test_early_functions_then_flags_then_functions_in_the_order_of_registration(
     start.early_init(help="")(noting(calls, "b", lambda: calls.append(f"flag {LOG_LEVEL.value}")))
     start.early_init(help="")(noting(calls, "a"))
     with LOG_LEVEL.override(1):
-        assert not start.initialized
+        assert not start.initialized()
         assert start.global_init(["prog", "--caffe2_log_level=2", "file"]) == ["prog", "file"]
-        assert start.initialized
+        assert start.initialized()
     assert calls == ["b", "flag 1", "a", "z", "flag 2", "y"]
 
 
@@ -65,7 +64,7 @@ def test_a_nested_call_does_nothing(decorator: str) -> None:
 
     def nested() -> None:
         assert start.global_init(["prog", "--no_such_flag"]) == ["prog", "--no_such_flag"]
-        assert not start.initialized
+        assert not start.initialized()
 
     getattr(start, decorator)(help="")(noting(calls, "outer", nested))
     start.global_init([])
@@ -78,9 +77,9 @@ def test_a_bad_flag_stops_before_functions_and_init_can_be_repeated() -> None:
     start.init_function(help="")(noting(calls, "late"))
     with pytest.raises(InitError, match="unknown flag '--no_such_flag'"):
         start.global_init(["prog", "--no_such_flag"])
-    assert (calls, start.initialized) == (["early"], False)
+    assert (calls, start.initialized()) == (["early"], False)
     start.global_init([])
-    assert (calls, start.initialized) == (["early", "late"], True)
+    assert (calls, start.initialized()) == (["early", "late"], True)
 
 
 @pytest.mark.parametrize("decorator", ["early_init", "init_function"])
@@ -96,7 +95,7 @@ def test_a_failing_function_is_named_and_tried_again(decorator: str) -> None:
     with pytest.raises(InitError, match=r"init function .*\.second failed: disk is full") as raised:
         start.global_init([])
     assert isinstance(raised.value.__cause__, OSError)
-    assert not start.initialized
+    assert not start.initialized()
     start.global_init([])
     assert calls == ["first", "second", "second", "third"]
 
@@ -153,7 +152,7 @@ def test_other_threads_wait_and_functions_run_once() -> None:
 
     def other() -> None:
         start.global_init([])
-        seen.append(start.initialized)
+        seen.append(start.initialized())
 
     others = [threading.Thread(target=other) for _ in range(4)]
     for thread in others:
@@ -198,7 +197,7 @@ def test_operators_that_are_made_ask(monkeypatch: pytest.MonkeyPatch, caplog: py
     """The first one tells what waits for start-up, such as a module that was loaded late; none asks afterwards."""
     start = Initializer()
     start.init_function(help="")(noting([], "late"))
-    monkeypatch.setattr(init, "_process", start)
+    monkeypatch.setattr("tazza.operator.operator.require_init", start.require_init)
     for _ in range(2):
         Operator(operator_def("ConstantFill", [], ["x"], shape=[2]), LocalBlobs())
     (record,) = caplog.records

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tazza.runtime import threads
+from tazza.runtime import cgroup, threads
 
 
 def test_the_flag_wins() -> None:
@@ -37,14 +37,16 @@ def test_the_environment_of_a_process() -> None:
     assert (done.stdout, done.stderr) == ("5\n", "")
 
 
-def groups(tmp_path: Path, lines: str, files: dict[str, str]) -> float | None:
+def groups(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lines: str, files: dict[str, str]) -> float | None:
     own = tmp_path / "cgroup"
     own.write_text(lines)
     for name, text in files.items():
         file = tmp_path / "fs" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    return threads.cgroup_quota(own, tmp_path / "fs")
+    monkeypatch.setattr(cgroup, "OWN_CGROUPS", own)
+    monkeypatch.setattr(cgroup, "CGROUPS", tmp_path / "fs")
+    return threads.cgroup_quota()
 
 
 @pytest.mark.parametrize(
@@ -65,12 +67,15 @@ def groups(tmp_path: Path, lines: str, files: dict[str, str]) -> float | None:
         ("4:cpu:/\n", {"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
     ],
 )
-def test_cgroup_quota(tmp_path: Path, lines: str, files: dict[str, str], quota: float | None) -> None:
-    assert groups(tmp_path, lines, files) == quota
+def test_cgroup_quota(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: str, files: dict[str, str], quota: float | None
+) -> None:
+    assert groups(monkeypatch, tmp_path, lines, files) == quota
 
 
-def test_no_control_groups(tmp_path: Path) -> None:
-    assert threads.cgroup_quota(tmp_path / "missing", tmp_path) is None
+def test_no_control_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cgroup, "OWN_CGROUPS", tmp_path / "missing")
+    assert threads.cgroup_quota() is None
 
 
 @pytest.mark.parametrize(("quota", "count"), [(None, 6), (2.5, 2), (0.5, 1), (9.0, 6)])

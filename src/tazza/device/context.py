@@ -20,7 +20,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from tazza.device.event import Event
+from tazza.device.event import Event, recorded
 from tazza.device.initializer import device_of, listed_kinds, load_kind
 from tazza.device.recorder import Recorder
 from tazza.device.stream import Stream, current_stream
@@ -205,6 +205,14 @@ class Context:
     def leave(self) -> None:
         """Undo `enter`."""
 
+    def __enter__(self) -> None:
+        """As `enter`, for the block of a `with`."""
+        self.enter()
+
+    def __exit__(self, *error: object) -> None:
+        """As `leave`, on errors too."""
+        self.leave()
+
     def close(self) -> None:
         """End every resource, the last one made first; the context may be used again afterwards."""
         _end(self._resources)
@@ -341,13 +349,6 @@ def copy_between(source: Tensor, target: Tensor) -> None:
         other.wait_for(done)
     if source.place.is_host or target.place.is_host:
         done.wait()
-
-
-def recorded(context: Context) -> Event:
-    """Return a new event of the work that was given to a context so far."""
-    event = Event()
-    context.record(event)
-    return event
 
 
 for _source, _target in itertools.product(sorted(PLACE_KINDS), repeat=2):

@@ -7,11 +7,11 @@ import platform
 from pathlib import Path
 
 from tazza.device.initializer import FINDERS, DeviceProperties
+from tazza.runtime.native_code import CPU_INFO, cpu_info
 from tazza.runtime.threads import allowed_cpus
 from tazza.tensor import CPUPlace
 from tazza.tensor.place import CPU_KIND
 
-CPU_INFO = Path("/proc/cpuinfo")
 FEATURE_PREFIXES = ("avx", "amx", "fma", "f16c", "sse4", "neon", "asimd", "sve", "bf16", "vnni")
 """CPU features that kernels choose by."""
 
@@ -37,12 +37,7 @@ def find_cpu() -> list[DeviceProperties]:
 
 def _described(info: Path) -> tuple[str, tuple[str, ...]]:
     """Return the name of the processor, and which of its features matter to kernels."""
-    if not info.is_file():
-        return platform.machine(), ()
-    found: dict[str, str] = {}
-    for line in info.read_text(encoding="utf-8", errors="replace").splitlines():
-        key, _, value = line.partition(":")
-        found.setdefault(key.strip(), value.strip())
+    found = cpu_info(info)
     flags = found.get("flags", found.get("Features", "")).split()
     features = sorted(flag for flag in flags if flag.startswith(FEATURE_PREFIXES))
     return found.get("model name", platform.machine()), tuple(features)

@@ -24,10 +24,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from tazza.data_class import dataclass
-from tazza.device.event import Event
+from tazza.device.event import Event, recorded
 from tazza.device.initializer import device_of, load_kind
-from tazza.device.stream import POOL_SIZE, PRIORITIES, STREAMS, Stream, current_stream
-from tazza.errors import ArgumentError, TazzaError, UnavailableError
+from tazza.device.stream import POOL_SIZE, PRIORITIES, Stream, current_stream, maker_of
+from tazza.errors import ArgumentError, TazzaError
 from tazza.registry import Registry
 from tazza.runtime.flags import flag
 from tazza.runtime.fork import freed_in_child, in_forked_child
@@ -57,12 +57,9 @@ class DNNState:
         Raises:
             UnavailableError: the place has no streams, or is not there.
         """
-        create = STREAMS.get(place.kind)
-        if create is None:
-            raise UnavailableError(f"{place} has no streams", hint=f"places that have: {', '.join(STREAMS)}")
         self.place = place
         self.index = index
-        self.stream = create(place, POOL_SIZE + 1 + index, PRIORITIES[0])  # numbers behind those of the pool
+        self.stream = maker_of(place)(place, POOL_SIZE + 1 + index, PRIORITIES[0])  # numbers behind those of the pool
         self._mutex = freed_in_child(threading.Lock())
         self._user: int | None = None
         self._held: tuple[DNNLibrary, Any] | None = None
@@ -103,9 +100,7 @@ class DNNState:
         """Let the workspace go when the work that uses it has ended."""
         old, self._workspace = self._workspace, None
         if old is not None and not self.stream.query():
-            event = Event()
-            self.stream.record(event)
-            event.on_done(lambda _, kept=old: None)
+            recorded(self.stream).on_done(lambda _, kept=old: None)
 
     @contextmanager
     def _used(self) -> Generator[None]:
@@ -136,7 +131,7 @@ class DNNState:
             ended = False
             try:
                 if user is not None:
-                    self.stream.wait_for(_recorded(user))
+                    self.stream.wait_for(recorded(user))
                 yield self
                 ended = True
             finally:
@@ -153,7 +148,7 @@ class DNNState:
 
         Without a stream to tell, this waits, and raises what the work failed with where `raising`.
         """
-        done = _recorded(self.stream)
+        done = recorded(self.stream)
         self.stream.recover()
         if user is not None:
             user.wait_for(done)
@@ -167,18 +162,12 @@ class DNNState:
             TazzaError: this thread is using it.
         """
         with self._used():
-            _wait(_recorded(self.stream), raising=False)
+            _wait(recorded(self.stream), raising=False)
             held, self._held = self._held, None
             self._workspace = None
             if held is not None:
                 library, handle = held
                 library.close(handle)
-
-
-def _recorded(stream: Stream) -> Event:
-    event = Event()
-    stream.record(event)
-    return event
 
 
 def _wait(event: Event, *, raising: bool) -> None:
@@ -193,13 +182,7 @@ _lock = freed_in_child(threading.Lock())
 _states: dict[tuple[Place, int], DNNState] = {}
 
 
-def _leave_fork() -> None:
-    global _lock
-    _lock = freed_in_child(threading.Lock())
-    _states.clear()
-
-
-in_forked_child(_leave_fork)
+in_forked_child(_states.clear)
 
 
 @contextmanager

@@ -196,12 +196,7 @@ class Event:
         """Finish with what `device` says as soon as it tells that its work has ended."""
 
         def ask() -> None:
-            try:
-                device.query()
-            except Exception as error:
-                self._finish(error, device)
-            else:
-                self._finish(None, device)  # devices may call back before their own events say so
+            self._finish(_failure(device.query), device)  # devices may call back before their own events say so
 
         device.notify(ask)
 
@@ -252,11 +247,7 @@ class Event:
             self._lock, self._forks = threading.Lock(), PROCESS.forks
 
     def _wait_on(self, device: DeviceEvent) -> BaseException | None:
-        error: BaseException | None = None
-        try:
-            device.wait()
-        except Exception as found:
-            error = found
+        error = _failure(device.wait)
         self._finish(error, device)
         return error
 
@@ -307,3 +298,27 @@ class Event:
             self._state = EventState.INITIALIZED
             self._error = None
             self._clock = None
+
+
+def _failure(ask: Callable[[], object]) -> Exception | None:
+    """Ask a device about an event; return what the work failed with."""
+    try:
+        ask()
+    except Exception as error:
+        return error
+    return None
+
+
+class Records(Protocol):
+    """A stream, or a context: it finishes an event when the work that it got before has ended."""
+
+    def record(self, event: Event) -> None:
+        """Schedule an event."""
+        ...
+
+
+def recorded(where: Records) -> Event:
+    """Return a new event of the work that a stream, or a context, was given so far."""
+    event = Event()
+    where.record(event)
+    return event

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from types import TracebackType
 
 from tazza.device.context import Context, current_context
 from tazza.tensor import CPUPlace, Place
@@ -47,8 +46,6 @@ class DeviceGuard:
         _threads.entered.append(context)
         return context
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Switch back."""
         _threads.entered.pop().leave()

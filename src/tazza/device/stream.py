@@ -22,7 +22,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tazza.device.event import Event
+from tazza.device.event import Event, recorded
 from tazza.device.initializer import listed_kinds, load_kind
 from tazza.errors import UnavailableError
 from tazza.registry import Registry
@@ -89,8 +89,7 @@ class Stream(ABC):
 
     def synchronize(self) -> None:
         """Block until all work that was queued has ended; raises what failed, which the stream then forgets."""
-        event = Event()
-        self.record(event)
+        event = recorded(self)
         try:
             event.wait()
         finally:
@@ -107,6 +106,18 @@ STREAMS: Registry[str, Callable[[Place, int, str], Stream]] = Registry(
 """Makes a stream of a kind of place: `(place, number, priority)`; raises `UnavailableError` where the device is not."""
 
 
+def maker_of(place: Place) -> Callable[[Place, int, str], Stream]:
+    """Return what makes streams of a place.
+
+    Raises:
+        UnavailableError: places of this kind have no streams.
+    """
+    create = STREAMS.get(place.kind)
+    if create is None:
+        raise UnavailableError(f"{place} has no streams", hint=f"places that have: {', '.join(STREAMS)}")
+    return create
+
+
 class StreamPool:
     """The streams of one place."""
 
@@ -116,11 +127,8 @@ class StreamPool:
         Raises:
             UnavailableError: places of this kind have no streams.
         """
-        create = STREAMS.get(place.kind)
-        if create is None:
-            raise UnavailableError(f"{place} has no streams", hint=f"places that have: {', '.join(STREAMS)}")
         self.place = place
-        self._create = create
+        self._create = maker_of(place)
         self._lock = freed_in_child(threading.Lock())
         self._turns = {priority: itertools.cycle(range(1, POOL_SIZE + 1)) for priority in PRIORITIES}
         self._made: dict[tuple[str, int], Stream] = {}
@@ -161,8 +169,6 @@ _pools: dict[Place, StreamPool] = {}
 
 
 def _leave_fork() -> None:
-    global _pools_lock
-    _pools_lock = freed_in_child(threading.Lock())
     _pools.clear()
     _current.streams.clear()
 

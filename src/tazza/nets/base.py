@@ -28,7 +28,7 @@ from tazza.nets.device import check_devices
 from tazza.nets.explanation import Explanation, StepWatcher, operator_row
 from tazza.nets.run import Run
 from tazza.operator import BlobOwner, Observable, Operator, find_argument, ignored_text
-from tazza.operator.native_calls import BoundCalls
+from tazza.operator.bound_section import Standing
 from tazza.operator.owner import NET_MAKER
 from tazza.proto import DeviceOption, NetDef, OperatorDef
 from tazza.registry import Registry
@@ -57,8 +57,8 @@ _process = object()
 
 def _leave_fork() -> None:
     """A forked child: the runs that may have been under way are the parent's."""
-    global _claiming, _process
-    _claiming, _process = threading.Lock(), object()
+    global _process
+    _process = object()
 
 
 in_forked_child(_leave_fork)
@@ -72,7 +72,6 @@ def new_owner() -> Owner:
 class NetBase(Observable):
     """Base of all net types. A created net is a snapshot: later changes of the NetDef do not reach it."""
 
-    type_name: ClassVar[str] = ""
     runs_operators: ClassVar[bool] = True
     """Whether a run is that of `operators`, which can be observed; else `watch` tells what its steps are."""
     recalls: ClassVar[bool] = False
@@ -297,7 +296,7 @@ class NetBase(Observable):
     def unwatch(self, watcher: StepWatcher) -> None:
         """Tell somebody no more."""
 
-    def bound_calls(self) -> BoundCalls | None:
+    def standing(self) -> Standing | None:
         """Return what the last run was, in this thread, where the next one is nothing but the same native calls."""
         return None
 
@@ -419,15 +418,8 @@ def with_device_of(net: NetDef, definition: OperatorDef) -> OperatorDef:
 
 def _load_type(name: str) -> None:
     """Import the module that is called like the type; else all, since a module may bring several types."""
-    if name in _modules():
-        importlib.import_module(f"tazza.nets.{name}")
-    else:
-        _load_types()
-
-
-def _load_types() -> None:
-    for name in sorted(_modules()):
-        importlib.import_module(f"tazza.nets.{name}")
+    for module in [name] if name in _modules() else sorted(_modules()):
+        importlib.import_module(f"tazza.nets.{module}")
 
 
 @cache
@@ -436,7 +428,7 @@ def _modules() -> frozenset[str]:
 
 
 def _listed_types() -> frozenset[str]:
-    _load_types()
+    _load_type("")
     return frozenset()  # all of them are registered now
 
 

@@ -20,10 +20,10 @@ import numpy as np
 
 from tazza.device import Context, current_context
 from tazza.errors import TazzaError
-from tazza.nets.bound_section import BoundOperator, BoundPart, BoundSection, cut
 from tazza.nets.pair import paired
-from tazza.operator import NativeCall, Operator
-from tazza.operator.native_calls import BoundCalls, Check, NativeCalls, Part, run_parts
+from tazza.operator import Operator
+from tazza.operator.bound_section import BoundOperator, BoundPart, BoundSection, Standing, cut, located
+from tazza.operator.native_calls import Check, Part, run_parts
 from tazza.operator.operator import CONTEXTS_KEPT
 from tazza.proto import OperatorDef
 from tazza.runtime.budget import ThreadBudget
@@ -242,7 +242,7 @@ class BoundRun:
         self.done += step.count
 
     def _run_section(self, section: BoundSection, share: Share | None, check: Check | None, piecewise: bool) -> None:
-        run_parts((((step,), refresh) for step, refresh in section.refreshes), (), _located)
+        run_parts(section.refreshes, (), located)
         for part in section.parts:
             if share is not None:
                 share.hold(part.width)
@@ -257,7 +257,7 @@ class BoundRun:
         """Return an error of a part with the operator in its text; count what ended before."""
         assert self._under_way is not None, "a part has failed"
         self.done = self._begun + self._under_way.count_before(steps[0])
-        return _located(error, steps)
+        return located(error, steps)
 
     def _counted(self, part: BoundPart) -> Iterator[Part[BoundOperator]]:
         """Yield a call in pieces; count what ends with each."""
@@ -265,31 +265,15 @@ class BoundRun:
             yield piece
             self.done = self._begun + part.count_before(piece[0][-1])
 
-    def bound_calls(self, context: Context) -> BoundCalls | None:
-        """Return the native calls of the one section that all operators are on a context; None where they are not."""
+    def standing(self, context: Context) -> Standing | None:
+        """Return the one section of native calls that all operators are on a context; None where they are not."""
         items = self._sections.get(context)
         section = items[0] if items is not None and len(items) == 1 and not self._changed else None
-        if not isinstance(section, BoundSection):
+        if not isinstance(section, BoundSection) or not all(part.native for part in section.parts):
             return None
-        calls: list[tuple[Operator, NativeCall]] = []
-        for part in section.parts:
-            keys, call = part.part
-            if not isinstance(call, NativeCalls):
-                return None
-            calls.extend((step.operator, call.call(row)) for row, step in enumerate(keys, 1))
-        return BoundCalls(
-            section.watch,
-            lambda: not self._changed and self._sections.get(context) is items,
-            tuple((step.operator, refresh) for step, refresh in section.refreshes),
-            tuple(calls),
-            tuple(storage for part in section.parts for storage in part.written),
-        )
+        return section, lambda: not self._changed and self._sections.get(context) is items
 
     def forget(self) -> None:
         """Hold no bindings any more."""
         self._sections.clear()
         self._ran.clear()
-
-
-def _located(error: Exception, steps: tuple[BoundOperator, ...]) -> TazzaError:
-    return steps[0].operator.located(error)

@@ -39,16 +39,13 @@ def check_devices(net: NetDef) -> None:
 
 def wait_there(context: Context) -> None:
     """Wait until a device has done what it got on a context, after an interrupt too: until then blobs are its own."""
-    context.enter()
-    try:
-        context.wait()
-    except Exception:
-        raise
-    except BaseException:
-        context.wait()
-        raise
-    finally:
-        context.leave()
+    with context:
+        try:
+            context.wait()
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                context.wait()
+            raise
 
 
 def on_cpu(net: NetDef) -> NetDef:

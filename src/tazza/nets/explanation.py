@@ -17,6 +17,8 @@ HEAD = ("operator", "writes", "engine", "implementation", "layout", "KiB", "us",
 """Titles of the columns."""
 SLOW_SHARE = 0.1
 """A step that takes more than this share of the time is marked."""
+NOT_RUN = "not run yet"
+"""What stands for the engine of a step that has not run."""
 INDENT = "  "
 """What each level of nets within stands behind."""
 
@@ -63,12 +65,12 @@ class Row:
     operator: str
     outputs: str
     fused_from: tuple[str, ...]
-    engine: str
-    implementation: str
-    layout: str
-    bytes_written: int
-    time_s: float | None
-    choices: tuple[Choice, ...]
+    engine: str = NOT_RUN
+    implementation: str = ""
+    layout: str = ""
+    bytes_written: int = 0
+    time_s: float | None = None
+    choices: tuple[Choice, ...] = ()
     slices: int = 1
     graph: int | None = None
     within: tuple[Row, ...] = ()
@@ -167,19 +169,13 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 def operator_row(operator: Operator, fused_from: tuple[str, ...] = ()) -> Row:
     """Return the row of an operator that runs by itself, or in place of those named."""
-    taken = next((choice.engine for choice in operator.choices if choice.reason is None), "not run yet")
-    written = sum(blob.value.nbytes for blob in operator.outputs if isinstance(blob.value, Tensor))
-    outputs = ", ".join(operator.definition.output)
     return Row(
         operator.op.type,
-        outputs,
+        ", ".join(operator.definition.output),
         fused_from,
-        taken,
-        "",
-        "",
-        written,
-        None,
-        estimated(operator.choices, operator_cost(operator), on_host=operator.place.is_host),
+        next((choice.engine for choice in operator.choices if choice.reason is None), NOT_RUN),
+        bytes_written=sum(blob.value.nbytes for blob in operator.outputs if isinstance(blob.value, Tensor)),
+        choices=estimated(operator.choices, operator_cost(operator), on_host=operator.place.is_host),
         within=_within(operator),
         definition=operator.definition,
         reads=tuple(map(_held, operator.inputs)),

@@ -48,7 +48,7 @@ from tazza.nets.executor.workers import Workers
 from tazza.nets.run import Run
 from tazza.operator import find_argument
 from tazza.runtime.budget import ThreadBudget
-from tazza.runtime.fork import freed_in_child, in_forked_child
+from tazza.runtime.fork import freed_in_child
 from tazza.runtime.openmp import SPIN_S
 from tazza.runtime.threads import allowed_cpus, at_most_threads, thread_count
 from tazza.runtime.workers import WorkerPool, own_pool
@@ -69,14 +69,6 @@ MEASURING_WORTH_S = 0.5
 
 _shared: weakref.WeakValueDictionary[tuple[Post, int], WorkerPool] = weakref.WeakValueDictionary()
 _shared_lock = freed_in_child(threading.Lock())
-
-
-def _unlock() -> None:
-    global _shared_lock
-    _shared_lock = freed_in_child(threading.Lock())
-
-
-in_forked_child(_unlock)
 
 
 def shared_pool(post: Post, size: int) -> WorkerPool:

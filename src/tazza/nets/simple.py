@@ -19,7 +19,7 @@ from tazza.nets.bound_run import BoundRun
 from tazza.nets.device import wait_there
 from tazza.nets.explanation import Explanation, Row, operator_row
 from tazza.nets.run import Run
-from tazza.operator.native_calls import BoundCalls
+from tazza.operator.bound_section import Standing
 from tazza.tensor import CPUPlace
 
 HOST = CPUPlace()
@@ -73,11 +73,11 @@ class SimpleNet(NetBase):
             progress_note(error, self, bound.done)
             raise
 
-    def bound_calls(self) -> BoundCalls | None:
+    def standing(self) -> Standing | None:
         """Return the calls of its operators where all of them are bound, on the CPU, and nobody observes."""
         if self.observers or len(self._bound_runs) != 1 or self._bound_runs[0][0] is not None:
             return None
-        return self._bound_runs[0][1].bound_calls(current_context(HOST))
+        return self._bound_runs[0][1].standing(current_context(HOST))
 
     def explain(self, *, times: bool = False) -> Explanation:
         """Return a row for each step that runs; a pair is one."""
@@ -101,11 +101,8 @@ def _run_there(bound: BoundRun, context: Context, check: Callable[[], object]) -
 
     What is native is the host's, so there are no rows between which somebody could stop.
     """
-    context.enter()
-    try:
+    with context:
         try:
             bound.run(context, check=check)
         finally:
             wait_there(context)
-    finally:
-        context.leave()

@@ -27,6 +27,7 @@ from typing import Self, TypeAlias
 
 from tazza.data_class import dataclass
 from tazza.device import Event, current_context
+from tazza.device.event import recorded
 from tazza.errors import ArgumentError, TazzaError
 from tazza.graph.dependency import accesses_of, dependencies
 from tazza.nets import NetBase
@@ -112,11 +113,7 @@ class _OperatorObserver(Observer[Operator]):
     def _marked(self) -> Event | None:
         """Return an event behind what was queued so far; None where there is no stream."""
         context = current_context(self._place)
-        if context.stream is None:
-            return None
-        event = Event()
-        context.record(event)
-        return event
+        return None if context.stream is None else recorded(context)
 
     def _stream_name(self) -> str:
         stream = current_context(self._place).stream
@@ -270,8 +267,7 @@ class Recorder:
 
 def _origin(place: Place) -> Event:
     """Return an event of a device that has ended just now."""
-    event = Event()
-    current_context(place).record(event)
+    event = recorded(current_context(place))
     event.wait()
     return event
 

@@ -53,7 +53,7 @@ from tazza.errors import KernelError, OutOfMemoryError, SchemaError, TazzaError
 from tazza.operator.declaring import declaring
 from tazza.operator.index import ANY, load_kernel
 from tazza.operator.mistake import check_dimensions, parameter_names, strange_letters
-from tazza.operator.schema import OpSchema, Spec, gather
+from tazza.operator.schema import OpSchema, Spec, gather_all
 from tazza.operator.view import OpView
 from tazza.registry import Registry
 from tazza.runtime.fork import PROCESS
@@ -557,10 +557,7 @@ def kernel(
 def _quantizations(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> dict[str, Any]:
     """Return what the integers of each letter stand for, a tuple where it is variadic."""
     found = [spec.quantization if isinstance(spec, TensorSpec) else None for spec in (*inputs, *outputs)]
-    return {
-        **gather(op.schema.inputs, op.input_letters, found[: len(inputs)]),
-        **gather(op.schema.outputs, op.output_letters, found[len(inputs) :]),
-    }
+    return gather_all(op, found)
 
 
 def _reshaping(

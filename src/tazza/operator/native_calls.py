@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar
+from typing import NoReturn, TypeAlias, TypeVar
 
-from tazza.data_class import dataclass
 from tazza.errors import TazzaError
 from tazza.operator.kernel import Call, CallChain, NativeCall
-from tazza.operator.watch import Watch
 from tazza.runtime.segment import Segment
 from tazza.tensor import Storage
-
-if TYPE_CHECKING:
-    from tazza.operator.operator import Operator
-    from tazza.operator.reorder import Refresh
 
 K = TypeVar("K")
 Part: TypeAlias = "tuple[tuple[K, ...], Call]"
@@ -34,37 +28,18 @@ class NativeCalls(Segment):
 
     def __init__(self, calls: Sequence[NativeCall], keys: tuple[object, ...]) -> None:
         """Make the table."""
-        super().__init__(calls)
+        self.calls = tuple(calls)
+        super().__init__(self.calls)
         self.keys = keys
 
     def failed(self, row: int, status: int) -> NoReturn:
         """Raise the error of the call of a row."""
-        error = self.call(row).error(status)
+        error = self.calls[row - 1].error(status)
         error.key = self.keys[row - 1]
         try:
             raise error
         finally:
             del error  # its traceback holds this frame
-
-    def call(self, row: int) -> NativeCall:
-        """Return the call of a row, counted from 1."""
-        found = self.rows[row - 1]
-        assert isinstance(found, NativeCall), "segments are made of native calls"
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class BoundCalls:
-    """A run of a net that is nothing but native calls, while `stands()` and what `watch` looks at stands.
-
-    `refreshes` go before; each call has what it belongs to; `written` count as written afterwards.
-    """
-
-    watch: Watch
-    stands: Callable[[], bool]
-    refreshes: tuple[tuple[Operator, Refresh], ...]
-    calls: tuple[tuple[Operator, NativeCall], ...]
-    written: tuple[Storage, ...]
 
 
 def run_parts(
@@ -153,6 +128,6 @@ def _flat(calls: Iterable[tuple[K, Call]]) -> Iterator[tuple[K, Call]]:
         if isinstance(call, CallChain):
             yield from _flat((key, inner) for inner in call.calls)
         elif isinstance(call, NativeCalls):
-            yield from ((key, call.call(row + 1)) for row in range(len(call.keys)))
+            yield from ((key, native) for native in call.calls)
         else:
             yield key, call

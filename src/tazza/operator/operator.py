@@ -34,7 +34,7 @@ from tazza.operator.owner import BlobOwner, RunnableNet
 from tazza.operator.placement import check_places, place_host_work
 from tazza.operator.registry import find_schema
 from tazza.operator.reorder import refreshed, relayout
-from tazza.operator.schema import Spec, gather, logical
+from tazza.operator.schema import Spec, gather_all, logical
 from tazza.operator.watch import Watch, Watched, watched
 from tazza.proto import OperatorDef
 from tazza.runtime import fp_exceptions
@@ -137,10 +137,7 @@ class Operator(Observable):
         self.inputs = tuple(self._input_blob(name) for name in self.definition.input)
         self._read = {id(blob) for blob in self.inputs}
         self.outputs = tuple(self.workspace.create_blob(name) for name in self.definition.output)
-        self.blobs: dict[str, Any] = {
-            **gather(self.schema.inputs, self.op.input_letters, self.inputs),
-            **gather(self.schema.outputs, self.op.output_letters, self.outputs),
-        }
+        self.blobs = gather_all(self.op, (*self.inputs, *self.outputs))
         self.open()
 
     def _input_blob(self, name: str) -> Blob:
@@ -489,10 +486,7 @@ class Operator(Observable):
                 self._operand(context, chosen, letter, value, reorders) if isinstance(value, Tensor) else blob
             )
         outputs = [blob.value if isinstance(blob.value, Tensor) else blob for blob in self.outputs]
-        letters = {
-            **gather(self.schema.inputs, self.op.input_letters, operands),
-            **gather(self.schema.outputs, self.op.output_letters, outputs),
-        }
+        letters = gather_all(self.op, (*operands, *outputs))
         launch = chosen.launch
         scratch = context.scratch(launch.scratch_bytes) if launch.scratch_bytes else None
         call = launch.bind(Operands(letters, scratch, self.generator, context, self.state(chosen.kernel)))

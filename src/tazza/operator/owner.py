@@ -16,8 +16,8 @@ from tazza.registry import Hook
 from tazza.tensor import Blob
 
 if TYPE_CHECKING:
+    from tazza.operator.bound_section import Standing
     from tazza.operator.local import LocalBlobs
-    from tazza.operator.native_calls import BoundCalls
     from tazza.operator.operator import Operator
 
 
@@ -42,7 +42,7 @@ class RunnableNet(Protocol):
         """
         ...
 
-    def bound_calls(self) -> BoundCalls | None:
+    def standing(self) -> Standing | None:
         """Return what the last run was, in this thread, where the next one is nothing but the same native calls."""
         ...
 

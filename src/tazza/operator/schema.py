@@ -489,8 +489,7 @@ class OpSchema:
     def infer_cost(self, op: OpView, inputs: Sequence[Spec | None], outputs: Sequence[Spec]) -> Cost:
         """Return the cost of one run with these, fully known, specs."""
         if self._cost is not None:
-            blobs = gather(self.inputs, op.input_letters, inputs) | gather(self.outputs, op.output_letters, outputs)
-            return self._cost(op, **blobs)
+            return self._cost(op, **gather_all(op, (*inputs, *outputs)))
         if len(self.netless) < len(self.args):  # what costs are the operators of its nets
             return Cost()
         elements = max((spec.size for spec in outputs if isinstance(spec, TensorSpec)), default=0)
@@ -594,6 +593,13 @@ def logical(spec: Spec | None) -> Spec | None:
     if not isinstance(spec, TensorSpec) or (spec.layout == ROW_MAJOR and spec.place == CPUPlace()):
         return spec
     return TensorSpec(spec.dims, spec.dtype, quantization=spec.quantization)
+
+
+def gather_all(op: OpView, values: Sequence[Any]) -> dict[str, Any]:
+    """Return letter -> value for all that an operator reads and writes, in this order; see `gather`."""
+    schema, count = op.schema, len(op.input_letters)
+    read = gather(schema.inputs, op.input_letters, values[:count])
+    return read | gather(schema.outputs, op.output_letters, values[count:])
 
 
 def gather(declared: tuple[BlobSpec, ...], letters: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:

@@ -77,9 +77,7 @@ class ThreadBudget:
 
     def lift(self) -> None:
         """Let everybody have what they want until `reset`, whoever waits now first."""
-        with self._lock:
-            self.free += LIFTED
-            self._serve()
+        self.give(LIFTED)
 
     def reset(self) -> None:
         """Have all threads free; for when nobody holds or wants any."""

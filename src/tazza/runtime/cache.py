@@ -22,6 +22,7 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from tazza.data_class import dataclass
@@ -32,6 +33,9 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 P = ParamSpec("P")
 R = TypeVar("R")
+
+COUNTED = ("caches", "held", "nbytes", "hits", "misses", "evictions")
+"""What adds up over caches of one name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +65,9 @@ class CacheStatistics:
     evictions: int
 
     def __add__(self, other: CacheStatistics) -> CacheStatistics:
-        return CacheStatistics(
-            self.name,
-            self.caches + other.caches,
-            self.held + other.held,
-            max(self.bound, other.bound),
-            self.nbytes + other.nbytes,
-            self.bound_bytes if other.bound_bytes is None else other.bound_bytes,
-            self.hits + other.hits,
-            self.misses + other.misses,
-            self.evictions + other.evictions,
-        )
+        sums = {name: getattr(self, name) + getattr(other, name) for name in COUNTED}
+        most = self.bound_bytes if other.bound_bytes is None else other.bound_bytes
+        return replace(self, bound=max(self.bound, other.bound), bound_bytes=most, **sums)
 
 
 class Cache(Generic[K, V]):

@@ -6,23 +6,26 @@ its existing ancestors, at the least the root, then count.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TypeVar
 
+N = TypeVar("N")
 CGROUPS = Path("/sys/fs/cgroup")
+"""Where the groups are mounted."""
 OWN_CGROUPS = Path("/proc/self/cgroup")
+"""Lists the groups of the process, in lines `number:controllers:path`."""
 
 
-def group_folders(controller: str | None, own: Path = OWN_CGROUPS, root: Path = CGROUPS) -> Iterator[Path]:
+def group_folders(names: Mapping[str | None, N]) -> Iterator[tuple[Path, N]]:
     """Yield the folders of the groups that bind this process, the innermost first; they need not exist.
 
     Args:
-        controller: what the groups of version 1 bound (`cpu`, `memory`); None for those of version 2.
-        own: the file that lists the groups of the process (lines `number:controllers:path`).
-        root: where the groups are mounted.
+        names: controller that groups of version 1 bound (`cpu`, `memory`), or None for those of version 2 -> how files
+            are called there, which comes with each folder.
     """
     try:
-        lines = own.read_text(errors="replace").splitlines()
+        lines = OWN_CGROUPS.read_text(errors="replace").splitlines()
     except OSError:
         return  # no control groups on this system
     for line in lines:
@@ -30,11 +33,11 @@ def group_folders(controller: str | None, own: Path = OWN_CGROUPS, root: Path = 
         controllers, colon, path = rest.partition(":")
         if not number or not colon:
             continue
-        if controllers == "" and controller is None:
-            yield from _upwards(root, path)
-        elif controller is not None and controller in controllers.split(","):
-            for mount in (root / controllers, root / controller):
-                yield from _upwards(mount, path)
+        if controllers == "":
+            yield from ((folder, names[None]) for folder in _upwards(CGROUPS, path))
+        for controller in filter(names.__contains__, controllers.split(",")):
+            for mount in (CGROUPS / controllers, CGROUPS / controller):
+                yield from ((folder, names[controller]) for folder in _upwards(mount, path))
 
 
 def words(file: Path) -> list[str]:

@@ -21,10 +21,11 @@ import stat
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, TypeVar
 
 from tazza.errors import FileError, FormatError, TazzaError
 
+T = TypeVar("T")
 AnyPath = str | os.PathLike[str]
 Kind = Literal["file", "folder", "pipe", "device", "socket"]
 
@@ -67,10 +68,7 @@ def status_of(path: AnyPath) -> os.stat_result:
     Raises:
         FileError: it is not, or the system forbids to look.
     """
-    try:
-        return os.stat(path)
-    except (OSError, ValueError) as error:
-        raise _read_error(path, error) from error
+    return _asked(os.stat, path)
 
 
 def resolved(path: AnyPath) -> Path:
@@ -91,10 +89,7 @@ def names_in(folder: AnyPath) -> list[str]:
     Raises:
         FileError: it is none, or cannot be listed.
     """
-    try:
-        return sorted(os.listdir(folder))
-    except (OSError, ValueError) as error:
-        raise _read_error(folder, error) from error
+    return sorted(_asked(os.listdir, folder))
 
 
 def open_regular(path: AnyPath, what: str = "file", *, bytes_max: int | None = None) -> BinaryIO:
@@ -128,10 +123,7 @@ def open_descriptor(path: AnyPath, flags: int, what: str = "file") -> int:
     if kind is None and not flags & os.O_CREAT:
         raise _read_error(path, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
     _check_regular(path, what, kind)
-    try:
-        descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, 0o666)
-    except (OSError, ValueError) as error:
-        raise _read_error(path, error) from error
+    descriptor = _asked(os.open, path, flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, 0o666)
     try:
         _check_regular(path, what, _kind(os.fstat(descriptor)))
     except BaseException:
@@ -250,6 +242,14 @@ def _kind(status: os.stat_result) -> Kind:
 def _check_regular(path: AnyPath, what: str, kind: Kind | None) -> None:
     if kind not in (None, "file"):
         raise FileError(f"cannot read {shown(path)}: it is no regular file but a {kind}", hint=f"name a {what}")
+
+
+def _asked(ask: Callable[..., T], path: AnyPath, *more: object) -> T:
+    """Return what the system says of a path; what it raises instead is a FileError."""
+    try:
+        return ask(path, *more)
+    except (OSError, ValueError) as error:
+        raise _read_error(path, error) from error
 
 
 def _read_error(path: AnyPath, error: OSError | ValueError) -> FileError:

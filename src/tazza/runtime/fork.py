@@ -137,21 +137,15 @@ def is_free(lock: Any) -> bool:
     return free
 
 
-def _renew() -> None:
+def _leave_parent() -> None:
     for reference in list(_locks):
         lock = reference()
         if isinstance(lock, Guard):
             lock.leave_fork()
         elif lock is not None and not is_free(lock):
             lock._at_fork_reinit()
-
-
-in_forked_child(_renew)
-
-
-def _lose() -> None:
     PROCESS.forks += 1
     PROCESS.lost = PROCESS.lost or PROCESS.started
 
 
-in_forked_child(_lose)
+in_forked_child(_leave_parent)

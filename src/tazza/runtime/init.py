@@ -47,7 +47,7 @@ class InitFunction:
 
 
 class Initializer:
-    """The start-up of one process; the module's functions use one instance."""
+    """The start-up of one process; the module's functions are those of one instance."""
 
     def __init__(self) -> None:
         self.early: Registry[str, InitFunction] = Registry("early init function")
@@ -59,13 +59,16 @@ class Initializer:
         self._running = freed_in_child(threading.RLock())
         self._owner: int | None = None
 
-    @property
     def initialized(self) -> bool:
-        """Tell whether the last phase has ended."""
+        """Tell whether `global_init` has completed."""
         return self._phase is Phase.DONE
 
     def early_init(self, *, help: str) -> Callable[[Function], Function]:
-        """Return a decorator for functions that run before flags are parsed."""
+        """Return a decorator: the function runs in `global_init` before flags are parsed, in the order of registration.
+
+        Raises:
+            InitError: on decorating, when the early functions have run.
+        """
 
         def decorate(function: Function) -> Function:
             with self._lock:
@@ -81,7 +84,13 @@ class Initializer:
         return decorate
 
     def init_function(self, *, help: str) -> Callable[[Function], Function]:
-        """Return a decorator for functions that run after flags are parsed; at once if that is over."""
+        """Return a decorator: the function runs in `global_init` once flags are parsed, in the order of registration.
+
+        Registered after `global_init` it runs at once.
+
+        Raises:
+            InitError: on decorating after `global_init`, when the function fails.
+        """
 
         def decorate(function: Function) -> Function:
             with self._lock:
@@ -94,8 +103,21 @@ class Initializer:
 
         return decorate
 
-    def global_init(self, argv: Sequence[str]) -> list[str]:
-        """Run the phases, or only parse flags if they ran; see the function of this name."""
+    def global_init(self, argv: Sequence[str] | None = None) -> list[str]:
+        """Run early functions, parse flags and set up logging, run functions; return `argv` without the flags.
+
+        A second call only parses flags. A call from inside of a start-up function does nothing. Calls of other threads
+        wait for the first; so a start-up function must not wait for a thread that calls this. After an error it may be
+        called again, and goes on with the functions that have not completed.
+
+        Args:
+            argv: program name and its arguments, as `sys.argv`; None for neither.
+
+        Raises:
+            InitError: an unknown flag, a value that a flag does not take, or a function that failed. No flag changes
+                then.
+        """
+        argv = [] if argv is None else argv
         if self._owner == threading.get_ident():
             return list(argv)  # a function called back into it
         with self._running:
@@ -106,7 +128,11 @@ class Initializer:
                 self._owner = None
 
     def require_init(self, what: str) -> None:
-        """Tell once that `what` runs before start-up; see the function of this name."""
+        """Log once in the process that `what` runs before `global_init`.
+
+        It is a warning when functions wait for start-up, since then something is amiss, and else an information:
+        running without start-up is allowed.
+        """
         if self._told or self._phase is not Phase.NONE:
             return
         with self._lock:
@@ -169,53 +195,5 @@ def _run(one: InitFunction) -> None:
 _process = Initializer()
 EARLY_FUNCTIONS = _process.early
 FUNCTIONS = _process.functions
-
-
-def early_init(*, help: str) -> Callable[[Function], Function]:
-    """Return a decorator: the function runs in `global_init` before flags are parsed, in the order of registration.
-
-    Raises:
-        InitError: on decorating, when the early functions have run.
-    """
-    return _process.early_init(help=help)
-
-
-def init_function(*, help: str) -> Callable[[Function], Function]:
-    """Return a decorator: the function runs in `global_init` once flags are parsed, in the order of registration.
-
-    Registered after `global_init` it runs at once.
-
-    Raises:
-        InitError: on decorating after `global_init`, when the function fails.
-    """
-    return _process.init_function(help=help)
-
-
-def global_init(argv: Sequence[str] | None = None) -> list[str]:
-    """Run early functions, parse flags and set up logging, run functions; return `argv` without the flags.
-
-    A second call only parses flags. A call from inside of a start-up function does nothing. Calls of other threads wait
-    for the first; so a start-up function must not wait for a thread that calls this. After an error it may be called
-    again, and goes on with the functions that have not completed.
-
-    Args:
-        argv: program name and its arguments, as `sys.argv`; None for neither.
-
-    Raises:
-        InitError: an unknown flag, a value that a flag does not take, or a function that failed. No flag changes then.
-    """
-    return _process.global_init([] if argv is None else argv)
-
-
-def initialized() -> bool:
-    """Tell whether `global_init` has completed."""
-    return _process.initialized
-
-
-def require_init(what: str) -> None:
-    """Log once in the process that `what` runs before `global_init`.
-
-    It is a warning when functions wait for start-up, since then something is amiss, and else an information: running
-    without start-up is allowed.
-    """
-    _process.require_init(what)
+early_init, init_function = _process.early_init, _process.init_function
+global_init, initialized, require_init = _process.global_init, _process.initialized, _process.require_init

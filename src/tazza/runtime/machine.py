@@ -8,23 +8,21 @@ a rate its kernels reach. What cannot be kept is not measured: processes would c
 from __future__ import annotations
 
 import ctypes
-import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tazza.data_class import dataclass
-from tazza.errors import FileError, FormatError
+from tazza.errors import FileError
 from tazza.runtime.digest import digest_of
-from tazza.runtime.files import kind_of, make_folder, read_json, write_bytes_atomically
 from tazza.runtime.flags import flag
+from tazza.runtime.kept_table import KeptTable
 from tazza.runtime.log import logger
-from tazza.runtime.native_code import cache_folder, native_function, processor, unavailable
+from tazza.runtime.native_code import native_function, processor, unavailable
 
 MODEL = flag(
     "machine_model",
@@ -38,6 +36,7 @@ SUMS, TURNS = 10, 20_000
 MEMORY_BYTES, CACHE_BYTES = 32 << 20, 1 << 20
 """What is copied: more than caches hold, and what the last one holds."""
 ROUNDS = 8
+MODELS = KeptTable("machine.json", "models of machines")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +76,13 @@ def machine() -> Machine:
 @cache
 def _measured_once() -> Machine:
     """Return what was measured on this machine, now or by another process before."""
-    folder = cache_folder()
-    if folder is None or unavailable() is not None:
+    if MODELS.path is None or unavailable() is not None:
         return NOMINAL
-    path, key = folder / "machine.json", digest_of(repr(processor()).encode()).hex()
-    found = stored(path)
+    key, found = digest_of(repr(processor()).encode()).hex(), stored()
     if key not in found:
         found[key] = measure()
         try:
-            make_folder(folder, mode=0o700)
-            write_bytes_atomically(path, json.dumps({name: asdict(one) for name, one in found.items()}).encode())
+            MODELS.write({name: asdict(one) for name, one in found.items()})
         except FileError as error:
             logger.info("a model of this machine cannot be kept, so that the nominal one is used: %s", error)
             return NOMINAL
@@ -99,7 +95,7 @@ def measure() -> Machine:
     sums = np.full(lanes, 0.5, np.float32)
     address = native_function(f"{SUMS} sums of {lanes} lanes", partial(_sums_text, lanes))
     add_up = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)(address)
-    compute_s = _best_s(lambda: add_up(sums.ctypes.data, TURNS))
+    compute_s = best_s(lambda: add_up(sums.ctypes.data, TURNS))
     return Machine(2 * lanes * SUMS * TURNS / compute_s / 1e9, _copied(MEMORY_BYTES), _copied(CACHE_BYTES))
 
 
@@ -132,30 +128,26 @@ def _sums_text(lanes: int, name: str) -> str:
 def _copied(nbytes: int) -> float:
     """Return the bytes that a copy reads in a nanosecond."""
     source, target = np.ones(nbytes, np.uint8), np.ones(nbytes, np.uint8)
-    return nbytes / _best_s(lambda: np.copyto(target, source)) / 1e9
+    return nbytes / best_s(lambda: np.copyto(target, source)) / 1e9
 
 
-def _best_s(work: Callable[[], Any]) -> float:
+def best_s(work: Callable[[], Any], rounds: int = ROUNDS) -> float:
+    """Return the least seconds that some work takes, of several times."""
     best = float("inf")
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         start_s = time.perf_counter()
         work()
         best = min(best, time.perf_counter() - start_s)
     return max(best, 1e-9)
 
 
-def stored(path: Path) -> dict[str, Machine]:
-    """Return the models that a file holds, by processor; none where it is missing or broken, and then it says so."""
+def stored() -> dict[str, Machine]:
+    """Return the models that are kept, by processor; none where one of them is broken, and then it says so."""
     try:
-        if kind_of(path) is None:
-            return {}
-        read: Any = read_json(path, "models of machines")
-        return {str(key): _machine(rates) for key, rates in dict(read).items()}
-    except (FileError, FormatError) as error:
-        logger.warning("the model of this machine is measured anew: %s", error)
+        return {key: _machine(rates) for key, rates in MODELS.read().items()}
     except (KeyError, TypeError, ValueError):
-        logger.warning("the model of this machine is measured anew: %s holds other things", path)
-    return {}
+        logger.warning("the model of this machine is measured anew: %s holds other things", MODELS.path)
+        return {}
 
 
 def _machine(rates: Any) -> Machine:

@@ -9,27 +9,26 @@ from __future__ import annotations
 import itertools
 import mmap
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from tazza.errors import OutOfMemoryError
-from tazza.runtime.cgroup import CGROUPS, OWN_CGROUPS, group_folders, words
+from tazza.runtime.cgroup import group_folders, words
 
 MEMINFO = Path("/proc/meminfo")
 UNLIMITED = 2**60
 """From here on a limit is none: version 1 writes the largest multiple of a page below 2**63 bytes."""
+NAMES: Mapping[str | None, tuple[str, str, str, str]] = {
+    None: ("memory.max", "memory.current", "file", "shmem"),
+    "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache", "total_shmem"),
+}
+"""The files of limit and usage of control groups, the fields of cache and shared memory; see `group_folders`."""
 
 
-def available_bytes(*, meminfo: Path | None = None, own: Path | None = None, root: Path | None = None) -> int | None:
-    """Return how many bytes this process can still take, or None where the system does not tell.
-
-    Args:
-        meminfo: what the kernel says of the machine's memory.
-        own: the file that lists the groups of the process.
-        root: where the groups are mounted.
-    """
-    machine = _machine_bytes(MEMINFO if meminfo is None else meminfo)
-    groups = _group_bytes(OWN_CGROUPS if own is None else own, CGROUPS if root is None else root)
-    return min([*machine, *groups], default=None)
+def available_bytes() -> int | None:
+    """Return how many bytes this process can still take, or None where the system does not tell."""
+    groups = (_left(folder, *names) for folder, names in group_folders(NAMES))
+    return min([*_machine_bytes(), *(left for left in groups if left is not None)], default=None)
 
 
 def require_room(room_bytes: int, purpose: str) -> None:
@@ -51,8 +50,8 @@ def require_room(room_bytes: int, purpose: str) -> None:
         ) from None
 
 
-def _machine_bytes(meminfo: Path) -> list[int]:
-    fields = words(meminfo)
+def _machine_bytes() -> list[int]:
+    fields = words(MEMINFO)
     told = dict(itertools.pairwise(fields))
     free = _number([told.get("MemAvailable:", "")])
     if free is not None:
@@ -62,20 +61,6 @@ def _machine_bytes(meminfo: Path) -> list[int]:
         return [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     except (AttributeError, OSError, ValueError):
         return []  # not this system
-
-
-def _group_bytes(own: Path, root: Path) -> list[int]:
-    found = [_left_v2(folder) for folder in group_folders(None, own, root)]
-    found += [_left_v1(folder) for folder in group_folders("memory", own, root)]
-    return [left for left in found if left is not None]
-
-
-def _left_v2(folder: Path) -> int | None:
-    return _left(folder, "memory.max", "memory.current", "file", "shmem")
-
-
-def _left_v1(folder: Path) -> int | None:
-    return _left(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache", "total_shmem")
 
 
 def _left(folder: Path, limit: str, usage: str, cache: str, shared: str) -> int | None:

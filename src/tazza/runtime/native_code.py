@@ -135,7 +135,7 @@ class Processor:
 @functools.cache
 def processor() -> Processor:
     """Return this machine's processor: what Linux says of it, else LLVM, else Python. Later calls cost nothing."""
-    told = _cpu_info()
+    told = cpu_info(CPU_INFO)
     if "flags" in told:
         name = " / ".join(told.get(key, "") for key in CPU_NAME)
         return Processor(name, ",".join(f"+{flag}" for flag in sorted(told["flags"].split())))
@@ -145,11 +145,11 @@ def processor() -> Processor:
     return Processor(platform.machine(), "")
 
 
-def _cpu_info() -> dict[str, str]:
+def cpu_info(path: Path) -> dict[str, str]:
     """Return what Linux says of the first processor; to make the text for all of them may take it a while."""
     told: dict[str, str] = {}
     try:
-        with CPU_INFO.open(encoding="utf-8", errors="replace", buffering=4096) as file:
+        with path.open(encoding="utf-8", errors="replace", buffering=4096) as file:
             for line in file:
                 key, colon, value = line.partition(":")
                 if not colon:
@@ -274,9 +274,8 @@ def _load(key: str, build: Build, symbols: Mapping[str, int], *, rewrite: bool) 
     name = f"tazza_{digest[:32]}"
     if _why_llvm_links() is not None:
         return _link_by_llvm(_compile(build(name), rewrite=rewrite), name, symbols)
-    folder = cache_folder()
-    path = None if folder is None else folder / f"{digest}.o"
-    kept = None if path is None else _linked(path, name, symbols)
+    path = _path(digest, "o")
+    kept = _linked(path, name, symbols)
     if kept is not None:
         return kept
     code = _compile(build(name), rewrite=rewrite)
@@ -285,9 +284,14 @@ def _load(key: str, build: Build, symbols: Mapping[str, int], *, rewrite: bool) 
     except UnsupportedObject as error:
         logger.warning("compiled kernel %s is linked by LLVM, which takes longer: %s", name, error)
         return _link_by_llvm(code, name, symbols)
-    if path is not None:
-        _write(path, code)
+    _write(path, code)
     return address
+
+
+def _path(digest: str, kind: str) -> Path | None:
+    """Return the file of an entry; None without a folder to keep it in."""
+    folder = cache_folder()
+    return None if folder is None else folder / f"{digest}.{kind}"
 
 
 def kept_code(key: str, kind: str, build: Callable[[str], bytes]) -> tuple[str, bytes]:
@@ -307,18 +311,16 @@ def kept_code(key: str, kind: str, build: Callable[[str], bytes]) -> tuple[str, 
     with _LOCK:
         found = CODES.get(digest)
         if found is None:
-            folder = cache_folder()
-            path = None if folder is None else folder / f"{digest}.{kind}"
-            found = None if path is None else _read(path)
+            path = _path(digest, kind)
+            found = _read(path)
             if found is None:
                 found = build(name)
-                if path is not None:
-                    _write(path, found)
+                _write(path, found)
             CODES.put(digest, found)
     return name, found
 
 
-def _linked(path: Path, name: str, symbols: Mapping[str, int]) -> int | None:
+def _linked(path: Path | None, name: str, symbols: Mapping[str, int]) -> int | None:
     """Return the address of a function that an earlier process compiled, or None when there is no sound entry."""
     code = _read(path)
     if code is None:
@@ -359,10 +361,10 @@ def _compile(text: str, *, rewrite: bool = True) -> bytes:
     return bytes(machine.emit_object(module))
 
 
-def _read(path: Path) -> bytes | None:
+def _read(path: Path | None) -> bytes | None:
     """Return the object of a cache file, or None when there is none that is whole and ours."""
     try:
-        if kind_of(path) is None:
+        if path is None or kind_of(path) is None:
             return None
         with open_regular(path, "compiled kernel", bytes_max=ENTRY_BYTES_MAX) as file, reading(path):
             status = os.fstat(file.fileno())
@@ -392,7 +394,9 @@ def _is_ours(status: os.stat_result) -> bool:
     return status.st_uid == os.geteuid() and status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) == 0
 
 
-def _write(path: Path, code: bytes) -> None:
+def _write(path: Path | None, code: bytes) -> None:
+    if path is None:
+        return
     try:
         make_folder(path.parent, mode=0o700)
         path.unlink(missing_ok=True)  # its permissions would be kept

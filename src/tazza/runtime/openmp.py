@@ -198,10 +198,4 @@ def _stay_alone() -> None:
         set_openmp_threads(1)
 
 
-def _new_lock() -> None:
-    global _lock
-    _lock = freed_in_child(threading.RLock())
-
-
-in_forked_child(_new_lock)
 in_forked_child(_stay_alone)

@@ -86,15 +86,7 @@ define void @{name}.note(ptr %to) {{
 define i64 @{name}(ptr %head) {{
 entry:
 {set}
-  %table = load ptr, ptr %head
-  %count_at = getelementptr i64, ptr %head, i64 1
-  %count = load i64, ptr %count_at
-  %get_at = getelementptr i64, ptr %head, i64 2
-  %get = load ptr, ptr %get_at
-  %set_at = getelementptr i64, ptr %head, i64 3
-  %set = load ptr, ptr %set_at
-  %times_at = getelementptr i64, ptr %head, i64 4
-  %times = load ptr, ptr %times_at
+{head}
   %timed = icmp ne ptr %times, null
   %free = icmp eq ptr %set, null
   br i1 %free, label %begin, label %ask
@@ -114,17 +106,7 @@ test:
   br i1 %more, label %row, label %done
 row:
   %at = getelementptr [6 x i64], ptr %table, i64 %i
-  %f = load ptr, ptr %at
-  %a_at = getelementptr i64, ptr %at, i64 1
-  %a = load i64, ptr %a_at
-  %b_at = getelementptr i64, ptr %at, i64 2
-  %b = load i64, ptr %b_at
-  %c_at = getelementptr i64, ptr %at, i64 3
-  %c = load i64, ptr %c_at
-  %d_at = getelementptr i64, ptr %at, i64 4
-  %d = load i64, ptr %d_at
-  %t_at = getelementptr i64, ptr %at, i64 5
-  %t64 = load i64, ptr %t_at
+{row}
   %t = trunc i64 %t64 to i32
   %any = icmp eq i32 %t, 0
   %wanted = select i1 %any, i32 %now, i32 %t
@@ -247,6 +229,17 @@ def _loop_text(name: str) -> str:
         mxcsr=_MXCSR if flushes else "",
         set=_SET if flushes else "",
         restore=_RESTORE if flushes else "",
+        head=_loads("head", "ptr table, i64 count, ptr get, ptr set, ptr times"),
+        row=_loads("at", "ptr f, i64 a, i64 b, i64 c, i64 d, i64 t64"),
+    )
+
+
+def _loads(base: str, fields: str) -> str:
+    """Return LLVM IR that loads the words that lie from `base` on, each under its name."""
+    kinds = [field.split() for field in fields.split(", ")]
+    return "\n".join(
+        f"  %{name}_at = getelementptr i64, ptr %{base}, i64 {i}\n  %{name} = load {kind}, ptr %{name}_at"
+        for i, (kind, name) in enumerate(kinds)
     )
 
 

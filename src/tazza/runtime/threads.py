@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
 
-from tazza.runtime.cgroup import CGROUPS, OWN_CGROUPS, group_folders, words
+from tazza.runtime.cgroup import group_folders, words
 from tazza.runtime.flags import flag
 from tazza.runtime.fork import PROCESS
 from tazza.runtime.holding import InForce
@@ -27,6 +27,8 @@ NUM_THREADS = flag(
     minimum=0,
     kernels=True,
 )
+QUOTA_FILES: Mapping[str | None, Sequence[str]] = {None: ("cpu.max",), "cpu": ("cpu.cfs_quota_us", "cpu.cfs_period_us")}
+"""The files in which control groups tell quota and period, see `group_folders`."""
 
 
 def thread_count() -> int:
@@ -110,26 +112,11 @@ def allowed_cpus() -> int:
     return max(1, min(known, default=1))
 
 
-def cgroup_quota(own: Path = OWN_CGROUPS, root: Path = CGROUPS) -> float | None:
-    """Return the CPUs that the control groups of this process grant, or None without a limit.
-
-    Args:
-        own: the file that lists the groups of the process (lines `number:controllers:path`).
-        root: where the groups are mounted.
-    """
-    quotas = [_quota_v2(folder) for folder in group_folders(None, own, root)]
-    quotas += [_quota_v1(folder) for folder in group_folders("cpu", own, root)]
+def cgroup_quota() -> float | None:
+    """Return the CPUs that the control groups of this process grant, or None without a limit."""
+    told = ([word for file in files for word in words(folder / file)] for folder, files in group_folders(QUOTA_FILES))
+    quotas = (_ratio(*one) for one in told if len(one) == 2)
     return min((quota for quota in quotas if quota is not None), default=None)
-
-
-def _quota_v2(folder: Path) -> float | None:
-    told = words(folder / "cpu.max")
-    return _ratio(told[0], told[1]) if len(told) == 2 else None
-
-
-def _quota_v1(folder: Path) -> float | None:
-    told = words(folder / "cpu.cfs_quota_us") + words(folder / "cpu.cfs_period_us")
-    return _ratio(told[0], told[1]) if len(told) == 2 else None
 
 
 def _ratio(quota_us: str, period_us: str) -> float | None:

@@ -11,7 +11,7 @@ from tazza.device import place_of
 from tazza.errors import CheckError, TazzaError
 from tazza.operator import SCHEMAS, DynamicOutput, OpView, RowSlices, find_schema, gradient_for_op
 from tazza.operator.choice import find_kernel
-from tazza.operator.schema import gather
+from tazza.operator.schema import gather_all
 from tazza.tensor import DataType, Tensor, TensorSpec
 from tazza.tensor.place import CPU_KIND
 from tazza.testing.case import Case, engines_of
@@ -168,11 +168,7 @@ def evaluate(op: OpView, inputs: Sequence[Array]) -> list[Array]:
     function = reference.function
     if function is None:
         raise CheckError(f"the reference kernel of {op.type} is no function on arrays, which alone has a gradient here")
-    values = (
-        gather(op.schema.inputs, op.input_letters, inputs)
-        | gather(op.schema.outputs, op.output_letters, results)
-        | {"op": op}
-    )
+    values = gather_all(op, (*inputs, *results)) | {"op": op}
     function(**{name: values[name] for name in reference.parameters})
     return [one.tensor.array if isinstance(one, DynamicOutput) else one for one in results]
 

@@ -7,11 +7,9 @@ not search again: the engine, and its place in the library's list.
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -22,11 +20,10 @@ from tazza.engines.cudnn.descriptor import Maker
 from tazza.engines.cudnn.graph import Problem
 from tazza.engines.cudnn.library import CUDNN, version
 from tazza.engines.cudnn.plan import Candidate, Plan, Wishes, able_candidates, first_fitting
-from tazza.errors import FileError, FormatError, KernelError
+from tazza.errors import FileError, KernelError
 from tazza.runtime.digest import digest_of
-from tazza.runtime.files import kind_of, read_json, write_bytes_atomically
+from tazza.runtime.kept_table import KeptTable
 from tazza.runtime.log import logger
-from tazza.runtime.native_code import cache_folder
 from tazza.tensor import Place, Tensor
 
 ROUNDS = 5
@@ -35,6 +32,7 @@ DRAWN = 1 << 16
 """Numbers that are drawn for a tensor, one behind the other until it is full."""
 KEPT = 1 << 12
 """Results on disk."""
+TABLE = KeptTable("cudnn_search.json", "results of searches among cuDNN's engines")
 
 
 def fastest_plan(context: Context, maker: Maker, problem: Problem, wishes: Wishes) -> Plan | None:
@@ -101,26 +99,9 @@ def _numbers(context: Context, problem: Problem) -> dict[str, Tensor]:
     return made
 
 
-def _path() -> Path | None:
-    folder = cache_folder()
-    return None if folder is None else folder / "cudnn_search.json"
-
-
-def _read() -> dict[str, list[Any]]:
-    path = _path()
-    try:
-        if path is None or kind_of(path) is None:
-            return {}
-        found: Any = read_json(path, "table of cuDNN's engines")
-    except (FileError, FormatError) as error:
-        logger.warning("results of earlier searches are not used: %s", error.message)
-        return {}
-    return cast("dict[str, list[Any]]", found) if isinstance(found, dict) else {}
-
-
 def _stored(key: str, found: list[Candidate]) -> int | None:
     """Return the place of what a former search found, where the library still lists the same engine there."""
-    match _read().get(key):
+    match TABLE.read().get(key):
         case [int(place), int(engine), float() | int()] if 0 <= place < len(found) and found[place].number == engine:
             return place
         case _:
@@ -128,11 +109,8 @@ def _stored(key: str, found: list[Candidate]) -> int | None:
 
 
 def _keep(key: str, result: list[Any]) -> None:
-    path = _path()
-    everything = {**_read(), key: result}
+    everything = {**TABLE.read(), key: result}
     try:
-        if path is not None:
-            kept = dict(list(everything.items())[-KEPT:])
-            write_bytes_atomically(path, json.dumps(kept, indent=0).encode())
+        TABLE.write(dict(list(everything.items())[-KEPT:]))
     except FileError as error:
         logger.warning("results of the search are not kept: %s", error.message)

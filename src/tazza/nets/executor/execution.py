@@ -34,6 +34,7 @@ from itertools import count
 import numpy as np
 
 from tazza.device import Context, Event, current_context, streaming
+from tazza.device.event import recorded
 from tazza.errors import TazzaError
 from tazza.nets.executor.policy import Policy
 from tazza.nets.executor.settling import await_event, drain, recover
@@ -439,8 +440,7 @@ class Execution:
                 if parent.stream is not stream and not self._waits:
                     stream.wait_for(parent.event)
             self._run_operators(task, host)
-            task.event = event = Event()
-            context.record(event)
+            task.event = event = recorded(context)
         self._launched(task, event)
 
     def _launched(self, task: ChainTask, event: Event) -> None:

@@ -6,8 +6,10 @@ Constant state: everything but `seconds` and `priority`, which only decide who g
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import field
 from typing import NamedTuple
 
+from tazza.data_class import dataclass
 from tazza.device import STREAMS, Event, Stream, stream_pool
 from tazza.graph.dependency import Dependencies, Sharing, accesses_of, chains, dependencies
 from tazza.nets.bound_run import BoundRun
@@ -49,6 +51,7 @@ def post_of(operator: Operator) -> Post:
     return Post(operator.place, operator.schema.copying and not operator.place.is_host)
 
 
+@dataclass(slots=True, eq=False)
 class ChainTask:
     """Operators that run one after the other. `parents` is how many tasks it waits for.
 
@@ -58,45 +61,32 @@ class ChainTask:
     the seconds of the longest way from its start to the end of the net: the critical path. `post` is who runs it.
     """
 
-    __slots__ = (
-        "asynchronous",
-        "blocking",
-        "bound",
-        "children",
-        "event",
-        "followed",
-        "number",
-        "operators",
-        "parents",
-        "place",
-        "positions",
-        "post",
-        "priority",
-        "runs",
-        "seconds",
-        "serial_s",
-        "stream",
-    )
+    number: int
+    positions: tuple[int, ...]
+    operators: tuple[Operator, ...]
+    fuse: Fuse
+    bound: BoundRun = field(init=False)
+    place: Place = field(init=False)
+    post: Post = field(init=False)
+    asynchronous: bool = field(init=False)
+    blocking: bool = field(init=False)
+    parents: int = 0
+    children: tuple[ChainTask, ...] = ()
+    runs: int = 0
+    seconds: float = UNKNOWN_S
+    serial_s: float = UNKNOWN_S
+    priority: float = 0.0
+    stream: Stream | None = None
+    event: Event = field(default_factory=Event)
+    followed: tuple[ChainTask, ...] = ()
 
-    def __init__(self, number: int, positions: tuple[int, ...], operators: tuple[Operator, ...], fuse: Fuse) -> None:
-        """Make a task without edges."""
-        self.number = number
-        self.positions = positions
-        self.operators = operators
-        self.bound = BoundRun(operators, lambda place, definition: fuse(positions[place], definition))
-        self.place: Place = operators[0].place
-        self.post = post_of(operators[0])
+    def __post_init__(self) -> None:
+        """Bind nothing yet."""
+        self.bound = BoundRun(self.operators, lambda place, definition: self.fuse(self.positions[place], definition))
+        self.place = self.operators[0].place
+        self.post = post_of(self.operators[0])
         self.asynchronous = not self.place.is_host and self.place.kind in STREAMS
-        self.parents = 0
-        self.children: tuple[ChainTask, ...] = ()
-        self.blocking = any(operator.is_host for operator in operators)
-        self.runs = 0
-        self.seconds = UNKNOWN_S
-        self.serial_s = UNKNOWN_S
-        self.priority = 0.0
-        self.stream: Stream | None = None
-        self.event = Event()
-        self.followed: tuple[ChainTask, ...] = ()
+        self.blocking = any(operator.is_host for operator in self.operators)
 
     def __repr__(self) -> str:
         return f"ChainTask({self.number}: {', '.join(operator.definition.type for operator in self.operators)})"

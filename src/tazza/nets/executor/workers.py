@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 
 from tazza.data_class import dataclass
 from tazza.nets.executor.task import ChainTask, Post
@@ -25,17 +26,15 @@ class Workers:
     worth_s: float = 0.0
 
 
+@dataclass(slots=True, eq=False)
 class ReadyQueue:
     """What is `ready` at one post in one run, and how many threads, of `most`, are at work there, or woken for it.
 
     `called` of them were asked for and have not come by now: the threads of the pool may wait for runs of other nets.
     """
 
-    __slots__ = ("called", "most", "pool", "ready", "workers")
-
-    def __init__(self, pool: WorkerPool, most: int) -> None:
-        self.pool = pool
-        self.most = most
-        self.ready: list[tuple[float, int, ChainTask]] = []
-        self.workers = 0
-        self.called = 0
+    pool: WorkerPool
+    most: int
+    ready: list[tuple[float, int, ChainTask]] = field(default_factory=list[tuple[float, int, ChainTask]])
+    workers: int = 0
+    called: int = 0

@@ -111,6 +111,7 @@ class _Inference:
     """
 
     asked: Compilation
+    chooser: Chooser
     views: dict[int, OpView] = field(default_factory=dict[int, OpView])
     likes: dict[int, Hashable] = field(default_factory=dict[int, Hashable])
     inferred: dict[tuple[object, ...], Inferred] = field(default_factory=dict[tuple[object, ...], Inferred])
@@ -139,15 +140,22 @@ class _Inference:
                 self.inferred[key] = found
         return found
 
+    def choose(self, op: OpView, position: int, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> Chosen:
+        """Choose a kernel; what was chosen for one slice, or one layer of a shape, serves all."""
+        key = (self.likes[position], *inputs, *outputs)
+        found = self.chosen.get(key)
+        if found is None:
+            context = self.asked.context
+            ranking = rank_engines(op.type, context.place.kind, op.definition.engine)
+            found = self.chosen[key] = self.chooser(op, ranking, context, inputs, outputs)
+        return found
+
 
 @dataclass(slots=True)
 class _State:
     """What one pass builds."""
 
-    region: Region
-    context: Context
-    read: Callable[[str], Array | None]
-    choose: Chooser
+    asked: Compilation
     inference: _Inference
     stored: dict[str, Layout]
     pinned: set[str]
@@ -175,22 +183,22 @@ def compile_region(asked: Compilation, choose: Chooser = choose_kernel) -> Progr
     """
     here = asked.context.place.is_host  # slices are for the caches of the host's processor
     slicings = find_slicings(asked.region.ops, asked.specs, asked.region.outputs, asked.read) if here else ()
-    inference = _Inference(asked)
+    inference = _Inference(asked, choose)
     while True:
         try:
-            return _compiled(asked, choose, slicings, inference)
+            return _compiled(asked, slicings, inference)
         except Unsliceable as found:
             slicings = tuple(cut for cut in slicings if cut is not found.cut)
 
 
-def _compiled(asked: Compilation, choose: Chooser, slicings: Sequence[Slicing], inference: _Inference) -> Program:
+def _compiled(asked: Compilation, slicings: Sequence[Slicing], inference: _Inference) -> Program:
     region, specs = asked.region, asked.specs
     written = frozenset(name for op in region.ops for name in op.output)
     stored: dict[str, Layout] = {}
     pinned: set[str] = set()
     changes: Counter[str] = Counter()
     while True:
-        state = _State(region, asked.context, asked.read, choose, inference, stored, pinned, written)
+        state = _State(asked, inference, stored, pinned, written)
         state.wishes = _wishes(region)
         for name in region.inputs:
             spec = replace(specs[name], layout=stored.get(name, specs[name].layout))
@@ -237,7 +245,7 @@ def _walk(state: _State, slicings: Sequence[Slicing]) -> None:
     """Add all operators, in slices where some are to run so."""
     cuts = {slicing.first: slicing for slicing in slicings}
     position = 0
-    while position < len(state.region.ops):
+    while position < len(state.asked.region.ops):
         cut = cuts.get(position)
         if cut is None:
             _located(state, position)
@@ -247,18 +255,18 @@ def _walk(state: _State, slicings: Sequence[Slicing]) -> None:
             state.loops.append(add_slices(state, cut, partial(_located, state)))
             state.reshaped = reshaped  # parts have other shapes than what was there before
             for name in cut.given:
-                writer = max(i for i in range(cut.first, cut.last) if name in state.region.ops[i].output)
+                writer = max(i for i in range(cut.first, cut.last) if name in state.asked.region.ops[i].output)
                 _note_shape(state, writer, before.get(name), state.current[name].spec)
             position = cut.last
 
 
 def _located(state: _State, position: int) -> None:
     """Add the operator at a position; errors say which it is."""
-    definition = state.region.ops[position]
+    definition = state.asked.region.ops[position]
     try:
         _add(state, position, definition)
     except TazzaError as error:
-        origin = state.region.origins[position]
+        origin = state.asked.region.origins[position]
         made = f", made from {', '.join(origin)}" if len(origin) > 1 else ""
         error.add_context(
             f"in operator {definition.type}({', '.join(definition.input)} -> {', '.join(definition.output)}){made}"
@@ -273,15 +281,14 @@ def _add(state: _State, position: int, definition: OperatorDef) -> None:
     schema = op.schema
     inputs = [state.current[name] for name in definition.input]
     values = _values(state, definition, op.input_letters)
-    check_places(op, [value.spec for value in inputs], state.context.place)
+    check_places(op, [value.spec for value in inputs], state.asked.context.place)
     inferred = state.inference.infer(op, position, [logical(value.spec) for value in inputs], values)
     outputs = _output_specs(state, position, op, inferred)
     inputs = [state.current[name] for name in definition.input]
     if any(spec.dtype is DataType.STRING for spec in (*outputs, *(value.spec for value in inputs))):
         # References to Python's objects: raw memory that others write in turn, as an arena is, cannot hold them.
         raise Unplannable(position, "strings lie in no arena")
-    ranking = rank_engines(op.type, state.context.place.kind, definition.engine)
-    chosen = _chosen(state, position, op, ranking, [value.spec for value in inputs], outputs)
+    chosen = state.inference.choose(op, position, [value.spec for value in inputs], outputs)
     taken: list[PlanValue] = []
     for letter, value in zip(op.input_letters, inputs, strict=True):
         layout = chosen.input_layout(letter, value.spec)
@@ -293,12 +300,12 @@ def _add(state: _State, position: int, definition: OperatorDef) -> None:
     for letter, name, spec in zip(op.output_letters, definition.output, outputs, strict=True):
         over = _overwritten(definition, name, letter, chosen, list(zip(inputs, taken, strict=True)))
         results.append(_output(state, name, spec, chosen.output_layout(letter), over))
-    if not state.context.place.is_host:
+    if not state.asked.context.place.is_host:
         told = told_by(op, [value.spec for value in inputs], outputs)
         state.told.update({state.current[name]: value for name, value in told.items()})
     _note_update(state, definition, results)
     cost = schema.infer_cost(op, [value.spec for value in taken], [value.spec for value in results])
-    key = state.region.keys[position]
+    key = state.asked.region.keys[position]
     state.steps.append(
         Step(
             op,
@@ -320,7 +327,7 @@ def _output_specs(state: _State, position: int, op: OpView, inferred: Inferred) 
     Raises:
         Unplannable: one has no size yet, or is on the host, under a name that something else has there.
     """
-    definition, here = op.definition, state.context.place
+    definition, here = op.definition, state.asked.context.place
     places = op.schema.infer_places(op, here)[1]
     outputs: list[TensorSpec] = []
     for letter, name, spec, place in zip(op.output_letters, definition.output, inferred.specs, places, strict=True):
@@ -333,23 +340,6 @@ def _output_specs(state: _State, position: int, op: OpView, inferred: Inferred) 
         _note_shape(state, position, state.current.get(name), spec)
         outputs.append(replace(spec, place=place, layout=_wish(state, definition, name, spec)))
     return outputs
-
-
-def _chosen(
-    state: _State,
-    position: int,
-    op: OpView,
-    ranking: Sequence[Candidate],
-    inputs: Sequence[TensorSpec],
-    outputs: Sequence[TensorSpec],
-) -> Chosen:
-    """Choose a kernel; what was chosen for one slice, or one layer of a shape, serves all."""
-    kept = state.inference
-    key = (kept.likes[position], *inputs, *outputs)
-    found = kept.chosen.get(key)
-    if found is None:
-        found = kept.chosen[key] = state.choose(op, ranking, state.context, inputs, outputs)
-    return found
 
 
 def _prepare_overwritten(state: _State, letter: str, name: str, spec: TensorSpec) -> None:
@@ -374,7 +364,7 @@ def _values(state: _State, definition: OperatorDef, letters: Sequence[str]) -> C
         value = state.current[name]
         if value in state.told:
             return state.told[value]
-        return state.read(name) if value.blob == name and not _rewritten(state, name) else None
+        return state.asked.read(name) if value.blob == name and not _rewritten(state, name) else None
 
     return value_of
 
@@ -405,13 +395,18 @@ def _in_layout(state: _State, value: PlanValue, layout: Layout) -> PlanValue:
     copy = PlanValue(value.name, replace(value.spec, layout=layout))
     state.copies[value, layout] = copy
     blob = value.blob
-    if blob is not None and blob in state.region.constants and blob not in state.written:
+    if blob is not None and blob in state.asked.region.constants and blob not in state.written:
         copy.source = value
         state.derived.append(copy)
         return copy
-    launch = reorder_launch(value.spec, copy.spec, state.context)
-    state.steps.append(Step(copy_view(), launch, "reorder", (value,), (copy,), None, value.name))
-    return copy
+    return _reordered(state, value, copy)
+
+
+def _reordered(state: _State, value: PlanValue, target: PlanValue) -> PlanValue:
+    """Add a step that copies a value to where, and as, another one lies; return that one."""
+    launch = reorder_launch(value.spec, target.spec, state.asked.context)
+    state.steps.append(Step(copy_view(), launch, "reorder", (value,), (target,), None, value.name))
+    return target
 
 
 def _overwritten(
@@ -445,7 +440,7 @@ def _overwritten(
 def _output(state: _State, name: str, spec: TensorSpec, layout: Layout, over: PlanValue | None) -> PlanValue:
     """Enter the value that a step writes under a name, over another one where it is in place."""
     if over is None:
-        elsewhere = spec.place != state.context.place  # where no arena is
+        elsewhere = spec.place != state.asked.context.place  # where no arena is
         value = PlanValue(name, replace(spec, layout=layout), blob=name if elsewhere else None)
     else:
         if over.root.blob != name and name in state.stored and name not in state.pinned:
@@ -464,7 +459,7 @@ def _finish(state: _State, inputs: Mapping[str, PlanValue]) -> dict[str, PlanVal
         Unplannable: a blob that is there before and after gets another shape.
     """
     outputs: dict[str, PlanValue] = {}
-    for name in sorted(state.region.outputs & state.written):
+    for name in sorted(state.asked.region.outputs & state.written):
         value = state.current[name]
         root = value.root
         entry = inputs.get(name)
@@ -473,21 +468,15 @@ def _finish(state: _State, inputs: Mapping[str, PlanValue]) -> dict[str, PlanVal
             raise Unplannable(state.reshaped[name], f"{name!r} is {logical(entry.spec)} before, {value.spec} after")
         if root.blob == name:
             outputs[name] = value
-        elif root.blob is None and root.source is None and name not in state.region.inputs and value.spec == whole:
+        elif (
+            root.blob is None and root.source is None and name not in state.asked.region.inputs and value.spec == whole
+        ):
             root.blob = name
             outputs[name] = value
-        else:
-            home = whole if entry is None else entry.spec
-            outputs[name] = _copied_home(state, name, value, home)
+        else:  # the blob was read and is written anew, or its value lies narrow
+            home = PlanValue(name, whole if entry is None else entry.spec, blob=name)
+            outputs[name] = _reordered(state, value, home)
     return outputs
-
-
-def _copied_home(state: _State, name: str, value: PlanValue, home: TensorSpec) -> PlanValue:
-    """Copy a value into its blob, which lies as `home` says: one that was read and then written anew, or is rounded."""
-    target = PlanValue(name, home, blob=name)
-    launch = reorder_launch(value.spec, target.spec, state.context)
-    state.steps.append(Step(copy_view(), launch, "reorder", (value,), (target,), None, name))
-    return target
 
 
 def _wishes(region: Region) -> dict[str, str]:

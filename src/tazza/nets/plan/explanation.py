@@ -16,7 +16,6 @@ from tazza.nets.plan.rewrite import Rewrite
 from tazza.nets.plan.slices import lifetimes
 from tazza.operator import Operator
 from tazza.operator.estimate import estimated
-from tazza.proto import OperatorDef
 from tazza.runtime.log import logger
 from tazza.tensor import ROW_MAJOR, Layout, Opaque, Strided, TensorSpec, channels_last
 from tazza.tensor.place import CPU_KIND
@@ -118,7 +117,8 @@ def _rows(running: Running, part: Part, seconds: list[float] | None) -> Iterator
     instance = running.instances.get(part)
     if instance is None:
         for op, origin in zip(part.ops, part.origins, strict=True):
-            yield _unknown_row(op, origin)
+            reads, writes = tuple(map(Held, op.input)), tuple(map(Held, op.output))
+            yield Row(op.type, ", ".join(op.output), origin, definition=op, reads=reads, writes=writes)
         return
     graphs = _graphs(running, part, instance)
     for step, slices, time_s in _by_first_slice(instance.program, seconds):
@@ -187,20 +187,3 @@ def layout_name(spec: TensorSpec) -> str:
         return str(layout)
     form = "blocked" if layout.nearest is None else layout_name(replace(spec, layout=layout.nearest))
     return f"{form}, narrow" if layout.nbytes < spec.nbytes else form
-
-
-def _unknown_row(op: OperatorDef, origin: tuple[str, ...]) -> Row:
-    return Row(
-        op.type,
-        ", ".join(op.output),
-        origin,
-        "not run yet",
-        "",
-        "",
-        0,
-        None,
-        (),
-        definition=op,
-        reads=tuple(map(Held, op.input)),
-        writes=tuple(map(Held, op.output)),
-    )

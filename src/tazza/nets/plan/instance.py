@@ -8,7 +8,7 @@ spec and memory; `watch` compares identities, `bind` does all anew.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from tazza.operator import BlobOwner, Call, Kernel, Operands
 from tazza.operator.kernel import kernel_failure
 from tazza.operator.native_calls import NativeCalls, Part, grouped, run_parts
 from tazza.operator.reorder import bind_reorder, relayout
-from tazza.operator.schema import gather
+from tazza.operator.schema import gather_all
 from tazza.operator.watch import Watch, Watched, watched
 from tazza.tensor import Allocation, Storage, Tensor
 from tazza.tensor.allocation import address_of, allocator_of
@@ -67,7 +67,8 @@ class Instance:
         self._owner = owner
         self._host = host
         self._copies = copies
-        self._held: dict[PlanValue, Copy] = {}
+        self.held: dict[PlanValue, Copy] = {}
+        """The copies of constants that it reads, shared with other instances."""
         self._arena: Allocation | None = None
         self._parts: Sequence[Part[int]] = ()
         self._silent = True
@@ -82,16 +83,6 @@ class Instance:
         """Of what calls are bound to; broken until `note_values` was called behind a binding."""
         self.loans: dict[str, Loan | None] = {}
         """By input, what calls are bound to that an earlier run left outside of its blob."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arena."""
-        return self.program.arena.nbytes
-
-    @property
-    def copies(self) -> Iterator[Copy]:
-        """The copies of constants that it reads, shared with other instances."""
-        return iter(self._held.values())
 
     def unbound(self) -> bool:
         """Whether `bind` has to run before the next run."""
@@ -109,9 +100,9 @@ class Instance:
         Raises:
             OutOfMemoryError: one does not fit.
         """
-        if not self._held:
+        if not self.held:
             with self._copies.lock:
-                self._held = {value: self._copies.of(value) for value in self.program.derived}
+                self.held = {value: self._copies.of(value) for value in self.program.derived}
 
     def lacking(self, names: Iterable[str]) -> list[str]:
         """Return those of some inputs whose elements it needs, and not only the copies that it holds."""
@@ -120,7 +111,7 @@ class Instance:
             value, blob = self.program.inputs.get(name), self._owner.get_blob(name)
             if value is not None and blob is not None:
                 copies, storage = self.program.copied.get(name), blob.tensor().storage
-                if copies is None or not all(self._held[copy].is_of(storage) for copy in copies):
+                if copies is None or not all(self.held[copy].is_of(storage) for copy in copies):
                     found.append(name)
         return found
 
@@ -176,7 +167,7 @@ class Instance:
 
     def _bind_derived(self) -> None:
         self._constants.clear()
-        for value, copy in self._held.items():
+        for value, copy in self.held.items():
             assert value.source is not None, "derived values have a source"
             self._bound[value] = copy.tensor
             self._constants.append((copy, self._bound[value.source]))
@@ -214,12 +205,7 @@ class Instance:
     def _operands(
         self, step: Step, tensors: Sequence[Tensor], scratch: Allocation | None, context: Context
     ) -> Operands:
-        count = len(step.inputs)
-        schema = step.op.schema
-        letters: Mapping[str, Any] = {
-            **gather(schema.inputs, step.op.input_letters, tensors[:count]),
-            **gather(schema.outputs, step.op.output_letters, tensors[count:]),
-        }
+        letters = gather_all(step.op, tensors)
         state = None if step.kernel is None or step.kernel.open is None else self._host.state(step, step.kernel)
         return Operands(letters, scratch, lambda: self._host.generator(step), context, state)
 
@@ -277,14 +263,10 @@ class Instance:
     def _run_there(self) -> None:
         """Run all steps on a device, by graphs where it has recorded some."""
         self._runs += 1
-        context = self.context
-        context.enter()
-        try:
+        with self.context:
             if self._runs in RECORDED_IN and (self.recorded is None or not self.recorded.whole):
-                self.recorded = record(self.program.steps, self._parts, context, self._step)
+                self.recorded = record(self.program.steps, self._parts, self.context, self._step)
             self._run(self._parts if self.recorded is None else self.recorded.parts)
-        finally:
-            context.leave()
 
     def _run(self, parts: Sequence[Part[int]]) -> None:
         if self._constants:

@@ -39,9 +39,9 @@ class _Instances(Cache[Hashable, list[Instance]]):
 
 
 def _bytes_of(instances: Sequence[Instance], without: Iterable[Instance]) -> int:
-    copies = {copy for instance in instances for copy in instance.copies}
-    copies.difference_update(*(instance.copies for instance in without))
-    return sum(instance.nbytes for instance in instances) + sum(copy.nbytes for copy in copies)
+    copies = {copy for instance in instances for copy in instance.held.values()}
+    copies.difference_update(*(instance.held.values() for instance in without))
+    return sum(instance.program.arena.nbytes for instance in instances) + sum(copy.nbytes for copy in copies)
 
 
 INSTANCES: Cache[Hashable, list[Instance]] = _Instances("signatures of a plan", KEPT, lambda: KEPT_BYTES.value << 20)

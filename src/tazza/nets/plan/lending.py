@@ -7,11 +7,11 @@ them, and every call that reads them is native and can be moved (`Movable`). The
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from tazza.data_class import dataclass
 from tazza.nets.plan.program import PlanValue, Program
-from tazza.operator import Call, Movable, NativeCall
+from tazza.operator import Movable
 from tazza.operator.native_calls import NativeCalls, Part
 from tazza.tensor import ROW_MAJOR, Tensor
 
@@ -55,7 +55,7 @@ def loan_of(program: Program, name: str, tensor: Tensor, parts: Iterable[Part[in
     for positions, call in parts:
         if readers.isdisjoint(positions):
             continue
-        for position, native in _rows(positions, call):
+        for position, native in zip(positions, call.calls if isinstance(call, NativeCalls) else (None,), strict=True):
             if position not in readers:
                 continue
             if native is None or not isinstance(native.owner, Movable):
@@ -65,12 +65,6 @@ def loan_of(program: Program, name: str, tensor: Tensor, parts: Iterable[Part[in
     if owners.keys() != readers:
         return None
     return Loan(start, end, [one for found in owners.values() for one in found], start)
-
-
-def _rows(positions: tuple[int, ...], call: Call) -> Iterator[tuple[int, NativeCall | None]]:
-    """Yield the calls of a part with the positions of their steps; None for what is no native call."""
-    for row, position in enumerate(positions, 1):
-        yield position, call.call(row) if isinstance(call, NativeCalls) else None
 
 
 def _is_among(value: PlanValue, others: Iterable[PlanValue]) -> bool:

@@ -78,7 +78,8 @@ class PlanNet(NetBase, StepHost):
         self._instances = INSTANCES.another()
         self._last: dict[Region, Instance] = {}
         self._loose: dict[str, Operator] = {}
-        self._public: frozenset[str] = frozenset()
+        self.public: frozenset[str] = frozenset()
+        """The names that stand for blobs of the workspace."""
         self._watchers: tuple[StepWatcher, ...] = ()
         self._cloned_from: PlanNet | None = None
         self._sharings = -1
@@ -157,11 +158,6 @@ class PlanNet(NetBase, StepHost):
         if together != self._together:
             self._together, self._shared, self._adopted = together, Shared(), None
 
-    @property
-    def public(self) -> frozenset[str]:
-        """The names that stand for blobs of the workspace."""
-        return self._public
-
     def rewrite_anew(self) -> None:
         """Forget how the definition was rewritten, apart from clones, and do it again."""
         self._shared, self._adopted = Shared(), None
@@ -173,7 +169,7 @@ class PlanNet(NetBase, StepHost):
             self._instances.clear()
             self._last.clear()
         rewrite.restore(rewrite.spared & rewrite.read_loosely, self.workspace, self._report_once)
-        moved, self._public = self._public ^ rewrite.public, rewrite.public
+        moved, self.public = self.public ^ rewrite.public, rewrite.public
         self._blobs.show(rewrite.public, rewrite.computed)
         for name in rewrite.cut.crossing:
             self._blobs.create_blob(name)

@@ -16,7 +16,7 @@ from tazza.device import Context
 from tazza.device.recorder import Recorder
 from tazza.errors import TazzaError
 from tazza.nets.plan.program import Step
-from tazza.operator import Call
+from tazza.operator import Call, CallChain
 from tazza.operator.native_calls import Part
 from tazza.operator.split_call import split
 from tazza.runtime.flags import flag
@@ -80,13 +80,8 @@ def record(
 def _recorded(recorder: Recorder, section: Sequence[int], bind: Callable[[int, Context], Call]) -> Call | None:
     try:
         hosts, calls = split([bind(position, recorder.context) for position in section])
-        queue = recorder.record(lambda: _all(calls)).queue
-        return queue if not hosts else lambda: _all((*hosts, queue))
+        queue = recorder.record(CallChain(tuple(calls))).queue
+        return queue if not hosts else CallChain((*hosts, queue))
     except TazzaError as error:
         logger.warning("%d steps of a plan run launch by launch, not as a graph: %s", len(section), error.message)
         return None
-
-
-def _all(calls: Sequence[Call]) -> None:
-    for call in calls:
-        call()

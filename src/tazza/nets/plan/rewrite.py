@@ -262,12 +262,18 @@ def written_together(touched: Touched, owner: BlobOwner) -> frozenset[frozenset[
     return frozenset(frozenset(group) for group in found.values() if len(group) > 1 and group & written)
 
 
-def rewrite_apart(definition: NetDef) -> Rewrite:
-    """Let each operator of a net run by itself, on blobs of the workspace, since names that share are no values."""
+def _with_devices(definition: NetDef) -> NetDef:
+    """Return a copy of a net each operator of which says itself where it runs."""
     net = NetDef()
     net.CopyFrom(definition)
     for op in net.op:
         op.CopyFrom(with_device_of(definition, op))
+    return net
+
+
+def rewrite_apart(definition: NetDef) -> Rewrite:
+    """Let each operator of a net run by itself, on blobs of the workspace, since names that share are no values."""
+    net = _with_devices(definition)
     survivors = survivors_of(net)
     result = apply_all(net, PassContext(keep=survivors), without=order())
     keys = _keys(list(result.net.op))
@@ -282,10 +288,7 @@ def passes_over(
 
     Arguments are those of `rewrite_net`.
     """
-    net = NetDef()
-    net.CopyFrom(definition)
-    for op in net.op:
-        op.CopyFrom(with_device_of(definition, op))
+    net = _with_devices(definition)
     constants, survivors = constants_of(net, owner, variable), survivors_of(net)
     lying: dict[str, TensorSpec] = {}
     for name in constants:

@@ -13,18 +13,15 @@ those of the program that was compiled without search: what is best for one oper
 
 from __future__ import annotations
 
-import json
 import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard, cast
 
 from tazza.data_class import dataclass
 from tazza.device import Context
-from tazza.errors import FileError, FormatError, UnsupportedError
+from tazza.errors import FileError, UnsupportedError
 from tazza.nets.plan.compiler import Compilation, compile_region
 from tazza.nets.plan.program import Program
 from tazza.operator import (
@@ -42,14 +39,15 @@ from tazza.operator import (
 )
 from tazza.operator.choice import VARIANTS, Choice, Variant, find_kernel, seen_by
 from tazza.operator.reorder import bind_reorder
-from tazza.operator.schema import gather, logical
+from tazza.operator.schema import gather_all, logical
 from tazza.runtime.cache import Cache
 from tazza.runtime.digest import digest_of
-from tazza.runtime.files import kind_of, read_json, write_bytes_atomically
 from tazza.runtime.flags import flag, kernel_flags
 from tazza.runtime.fork import freed_in_child
+from tazza.runtime.kept_table import KeptTable
 from tazza.runtime.log import logger
-from tazza.runtime.native_code import cache_folder, processor
+from tazza.runtime.machine import best_s
+from tazza.runtime.native_code import processor
 from tazza.runtime.threads import thread_count
 from tazza.tensor import Storage, Tensor, TensorSpec
 
@@ -156,10 +154,9 @@ class _Search:
     def save(self) -> None:
         """Add what was found to the results on disk; failing to is told, and costs the next process a search."""
         with _lock:
-            path, everything = _path(), _latest({**_read(), **self._found})
+            everything = _latest({**_read(), **self._found})
             try:
-                if path is not None:
-                    write_bytes_atomically(path, json.dumps(everything, indent=0).encode())
+                TABLE.write(everything)
             except FileError as error:
                 logger.warning("results of the search are not kept: %s", error)
             _keep(stored(), everything)
@@ -178,7 +175,7 @@ class _Search:
         total = self._time(op, way.variant.answer.launch, specs)
         first, wanted = inputs[0], specs[0]
         if isinstance(first, TensorSpec) and first.layout != wanted.layout:
-            total += self._reorder_seconds(first, wanted)
+            total += best_s(bind_reorder(_filled(first), _filled(wanted), self._context), ROUNDS)
         return total
 
     @staticmethod
@@ -194,20 +191,12 @@ class _Search:
         known = self._seconds.get(id(launch))
         if known is not None:
             return known
-        tensors = [_filled(spec) for spec in specs]
-        count = len(op.input_letters)
-        letters: dict[str, Any] = {
-            **gather(op.schema.inputs, op.input_letters, tensors[:count]),
-            **gather(op.schema.outputs, op.output_letters, tensors[count:]),
-        }
+        letters = gather_all(op, [_filled(spec) for spec in specs])
         scratch = self._context.scratch(launch.scratch_bytes) if launch.scratch_bytes else None
         call = launch.bind(Operands(letters, scratch, _no_generator, self._context))
         self._launches.append(launch)
-        self._seconds[id(launch)] = _fastest(call)
+        self._seconds[id(launch)] = best_s(call, ROUNDS)
         return self._seconds[id(launch)]
-
-    def _reorder_seconds(self, source: TensorSpec, target: TensorSpec) -> float:
-        return _fastest(bind_reorder(_filled(source), _filled(target), self._context))
 
 
 def _filled(spec: TensorSpec) -> Tensor:
@@ -217,15 +206,6 @@ def _filled(spec: TensorSpec) -> Tensor:
     assert tensor.storage.allocation is not None, "just reserved"
     tensor.storage.allocation.buffer[...] = 0
     return tensor
-
-
-def _fastest(call: Callable[[], Any]) -> float:
-    best = float("inf")
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
-        call()
-        best = min(best, time.perf_counter() - start)
-    return best
 
 
 def _fastest_of(totals: Totals) -> str:
@@ -282,11 +262,7 @@ def _key(op: OpView, found: Sequence[_Way], inputs: Sequence[Spec], outputs: Seq
     return digest_of(repr(parts).encode()).hex()
 
 
-def _path() -> Path | None:
-    folder = cache_folder()
-    return None if folder is None else folder / "search.json"
-
-
+TABLE = KeptTable("search.json", "results of searches")
 RESULTS: Cache[str, Totals] = Cache("results of searches", KEPT)
 
 
@@ -309,17 +285,7 @@ def _latest(results: Mapping[str, Totals]) -> dict[str, Totals]:
 
 
 def _read() -> dict[str, Totals]:
-    path = _path()
-    try:
-        if path is None or kind_of(path) is None:
-            return {}
-        found: Any = read_json(path, "table of a search")
-    except (FileError, FormatError) as error:
-        logger.warning("results of earlier searches are not used: %s", error.message)
-        return {}
-    if not isinstance(found, dict):
-        return {}
-    return {key: totals for key, totals in cast("dict[str, Any]", found).items() if _is_totals(totals)}
+    return {key: totals for key, totals in TABLE.read().items() if _is_totals(totals)}
 
 
 def _is_totals(found: Any) -> TypeGuard[Totals]:

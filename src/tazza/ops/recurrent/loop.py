@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tazza.data_class import dataclass
-from tazza.errors import TazzaError
 from tazza.operator import Operator
-from tazza.operator.native_calls import BoundCalls, Part, in_pieces, run_parts
-from tazza.operator.reorder import Refresh
+from tazza.operator.bound_section import BoundOperator, Standing, located
+from tazza.operator.native_calls import Part, in_pieces, run_parts
 from tazza.operator.watch import Watch, Watched, watch_together, watched
 from tazza.tensor import Blob, Storage
 
@@ -24,31 +23,30 @@ ROWS = 64
 class Loop:
     """See the module; `watch` looks at the blobs of the steps and at those outside whose rows they lie on."""
 
-    each: tuple[BoundCalls, ...]
+    each: tuple[Standing, ...]
     watch: Watch
-    refreshes: tuple[tuple[Operator, Refresh], ...]
-    parts: tuple[Part[Operator], ...]
+    refreshes: tuple[Part[BoundOperator], ...]
+    parts: tuple[Part[BoundOperator], ...]
     written: tuple[Storage, ...]
 
     @classmethod
-    def of(cls, each: Sequence[BoundCalls], outside: Sequence[Blob]) -> Loop | None:
+    def of(cls, each: Sequence[Standing], outside: Sequence[Blob]) -> Loop | None:
         """Join steps in their order; None where two of them rest on different states of a blob."""
         known: dict[int, Watched] = {id(blob): watched(blob) for blob in outside}
-        if not all(watch_together(known, bound.watch) for bound in each):
+        if not all(watch_together(known, section.watch) for section, _ in each):
             return None
-        refreshes = {id(refresh): (operator, refresh) for bound in each for operator, refresh in bound.refreshes}
-        calls = [pair for bound in each for pair in bound.calls]
+        parts = [part for section, _ in each for part in section.parts]
         return cls(
             tuple(each),
             Watch(known.values(), flags=None),
-            tuple(refreshes.values()),
-            tuple(in_pieces(calls, ROWS)),
-            tuple({id(storage): storage for bound in each for storage in bound.written}.values()),
+            tuple({id(one[1]): one for section, _ in each for one in section.refreshes}.values()),
+            tuple(in_pieces([row for part in parts for row in part.rows()], ROWS)),
+            tuple({id(storage): storage for part in parts for storage in part.written}.values()),
         )
 
     def stands(self) -> bool:
         """Whether everything is as it was."""
-        return all(bound.stands() for bound in self.each) and not self.watch.broken()
+        return all(stands() for _, stands in self.each) and not self.watch.broken()
 
     def run(self, operator: Operator) -> None:
         """Run all steps of an operator.
@@ -56,9 +54,5 @@ class Loop:
         Raises:
             TazzaError: a call failed, or the run has to end.
         """
-        run_parts((((owner,), refresh) for owner, refresh in self.refreshes), (), _located)
-        run_parts(self.parts, self.written, _located, operator.check)
-
-
-def _located(error: Exception, owners: tuple[Operator, ...]) -> TazzaError:
-    return owners[0].located(error)
+        run_parts(self.refreshes, (), located)
+        run_parts(self.parts, self.written, located, operator.check)

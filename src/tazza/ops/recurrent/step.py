@@ -17,7 +17,7 @@ import numpy as np
 from tazza.data_class import dataclass
 from tazza.errors import ShapeError
 from tazza.operator import BlobOwner, LocalBlobs, Operator, OpView, OwnedNets, RunnableNet, show_dims, touched_by
-from tazza.operator.native_calls import BoundCalls
+from tazza.operator.bound_section import Standing
 from tazza.ops.recurrent.joined_step import joined
 from tazza.ops.recurrent.loop import Loop
 from tazza.ops.recurrent.recurrence import Link, declare_inputs, initial_rows
@@ -244,9 +244,9 @@ class StepState:
             return None
         return [joint.external for joint in self._joints]
 
-    def bound_calls(self) -> BoundCalls | None:
+    def standing(self) -> Standing | None:
         """Return what its net is bound to, if that is nothing but native calls."""
-        return None if self._net is None else self._net.bound_calls()
+        return None if self._net is None else self._net.standing()
 
     def show(self, other: LocalBlobs) -> None:
         """Let another workspace have what this step left on rows outside, and its number."""
@@ -342,9 +342,9 @@ class Steps(OwnedNets):
         if len(set(map(id, states))) < len(states):
             return None  # one workspace serves several steps: what it is bound to is the last of them
         outside: dict[int, Blob] = {}
-        each: list[BoundCalls] = []
+        each: list[Standing] = []
         for state in states:
-            bound, outer = state.bound_calls(), state.outside
+            bound, outer = state.standing(), state.outside
             if bound is None or outer is None:
                 return None
             each.append(bound)

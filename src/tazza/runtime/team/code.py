@@ -15,7 +15,7 @@ from tazza.runtime.team.layout import (
     with_fields,
 )
 from tazza.runtime.team.region import BARRIER, REGION, WAITING, WORKER
-from tazza.runtime.team.slot import LOOP, SLOT
+from tazza.runtime.team.slot import LOOP, NUMBERS, SLOT
 
 FUNCTIONS = (
     "GOMP_parallel",
@@ -43,7 +43,7 @@ def team_text(name: str) -> str:
         f"  %at{i} = getelementptr ptr, ptr %directory, i64 {i}\n  store ptr @{name}.{function}, ptr %at{i}"
         for i, function in enumerate(FUNCTIONS)
     )
-    body = with_fields("\n".join((_OUTSIDE, SLOT, WAITING, REGION, WORKER, BARRIER, LOOP, _ENDING)))
+    body = with_fields("\n".join((_OUTSIDE, SLOT, NUMBERS, WAITING, REGION, WORKER, BARRIER, LOOP, _ENDING)))
     for mark, text in {
         "<name>": name,
         "<team_bytes>": TEAM_BYTES,
@@ -119,23 +119,19 @@ define void @<name>.end_of_thread(ptr %slot) nounwind {
   %none = icmp eq ptr %team, null
   br i1 %none, label %end, label %dismiss
 dismiss:
-  %process_at = <team.process>
-  %process = load i32, ptr %process_at
+  %process = load i32, ptr <team.process>
   %here = call i32 @getpid()
   %forked = icmp ne i32 %process, %here
   br i1 %forked, label %end, label %stop
 stop:
-  %stop_at = <team.stop>
-  %workers_at = <team.workers>
-  %threads = <team.threads>
-  store atomic i32 1, ptr %stop_at monotonic, align 4 ; stop
+  store atomic i32 1, ptr <team.stop> monotonic, align 4 ; stop
   %before = load atomic i64, ptr %team monotonic, align 8 ; own number
   %number = lshr i64 %before, 32
   %next = add i64 %number, 1
   %word = shl i64 %next, 32
   store atomic i64 %word, ptr %team seq_cst, align 8 ; publish
   call void @<name>.wake(ptr %team, i32 2147483647)
-  %workers = load i32, ptr %workers_at
+  %workers = load i32, ptr <team.workers>
   %count = zext i32 %workers to i64
   br label %test
 test:
@@ -143,7 +139,7 @@ test:
   %more = icmp ult i64 %i, %count
   br i1 %more, label %join, label %gone
 join:
-  %thread_at = getelementptr i64, ptr %threads, i64 %i
+  %thread_at = getelementptr i64, ptr <team.threads>, i64 %i
   %thread = load i64, ptr %thread_at
   %joined = call i32 @pthread_join(i64 %thread, ptr null)
   %following = add i64 %i, 1

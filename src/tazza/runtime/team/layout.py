@@ -1,4 +1,4 @@
-"""What a team and a slot consist of, in memory: one table of fields each, which the code names as `<team.done>`.
+"""What a team and a slot consist of, in memory: one table of fields each; `<team.done>` in the code is where one lies.
 
 A *team* is a thread that begins regions, and its workers. Its `word` holds the number of the region (32 bits), how many
 parts that region has (16) and how many of them are taken (16): one compare-and-swap takes a part, and fails as soon as
@@ -65,15 +65,24 @@ SLOT_BYTES = _SLOT["outer"] + OUTER_BYTES * (DEPTH_MAX + 1)
 def with_fields(text: str) -> str:
     """Return LLVM IR in which each `<team.done>` is the address of that field of %team, or `of` another pointer.
 
+    It is computed in a line before, so a field stands in no phi.
+
     Raises:
         KeyError: there is no such field.
 
-    >>> with_fields("%at = <team.done>"), with_fields("%at = <slot.part of %made>")
-    ('%at = getelementptr i8, ptr %team, i64 128', '%at = getelementptr i8, ptr %made, i64 16')
+    >>> print(with_fields("store i32 1, ptr <slot.part of %made>"))
+      %field0 = getelementptr i8, ptr %made, i64 16
+    store i32 1, ptr %field0
     """
+    lines: list[str] = []
 
     def address(found: re.Match[str]) -> str:
         kind, field, base = found[1], found[2], found[3]
-        return f"getelementptr i8, ptr {f'%{kind}' if base is None else base}, i64 {_FIELDS[kind][field]}"
+        name = f"%field{len(lines)}"
+        pointer = f"%{kind}" if base is None else base
+        lines.append(f"  {name} = getelementptr i8, ptr {pointer}, i64 {_FIELDS[kind][field]}")
+        return name
 
-    return _FIELD.sub(address, text)
+    for line in text.splitlines():
+        lines.append(_FIELD.sub(address, line))
+    return "\n".join(lines)

@@ -31,9 +31,8 @@ new:
   %memory = call ptr @aligned_alloc(i64 64, i64 <team_bytes>)
   %made = call ptr @<name>.given(ptr %memory)
   %filled = call ptr @memset(ptr %made, i32 0, i64 <team_head_bytes>)
-  %process_at = <team.process of %made>
   %process = call i32 @getpid()
-  store i32 %process, ptr %process_at
+  store i32 %process, ptr <team.process of %made>
   store ptr %made, ptr %slot
   br label %end
 end:
@@ -42,23 +41,21 @@ end:
 }
 
 define internal void @<name>.hire(ptr %team, i32 %wanted) nounwind {
-  %workers_at = <team.workers>
-  %threads = <team.threads>
   %many = icmp ugt i32 %wanted, <workers_max>
   br i1 %many, label %lost, label %test
 test:
-  %workers = load i32, ptr %workers_at
+  %workers = load i32, ptr <team.workers>
   %few = icmp ult i32 %workers, %wanted
   br i1 %few, label %more, label %end
 more:
   %wide = zext i32 %workers to i64
-  %thread = getelementptr i64, ptr %threads, i64 %wide
+  %thread = getelementptr i64, ptr <team.threads>, i64 %wide
   %failed = call i32 @pthread_create(ptr %thread, ptr null, ptr @<name>.work, ptr %team)
   %fails = icmp ne i32 %failed, 0
   br i1 %fails, label %lost, label %count
 count:
   %now = add i32 %workers, 1
-  store i32 %now, ptr %workers_at
+  store i32 %now, ptr <team.workers>
   br label %test
 lost:
   call void @<name>.give_up()
@@ -69,8 +66,7 @@ end:
 
 define void @<name>.GOMP_parallel_start(ptr %function, ptr %data, i32 %asked) nounwind {
   %slot = call ptr @<name>.slot()
-  %active_at = <slot.active>
-  %active = load i32, ptr %active_at
+  %active = load i32, ptr <slot.active>
   %inner = icmp ne i32 %active, 0
   br i1 %inner, label %alone, label %outer
 outer:
@@ -90,16 +86,11 @@ team_of:
   %team = call ptr @<name>.own_team(ptr %slot)
   %others = sub i32 %wanted, 1
   call void @<name>.hire(ptr %team, i32 %others)
-  %in_at = <slot.team>
-  store ptr %team, ptr %in_at
-  %function_at = <team.function>
-  %data_at = <team.data>
-  %mode_at = <team.mode>
-  %done_at = <team.done>
-  store ptr %function, ptr %function_at
-  store ptr %data, ptr %data_at
-  call void @llvm.x86.sse.stmxcsr(ptr %mode_at)
-  store atomic i32 0, ptr %done_at monotonic, align 4 ; clear
+  store ptr %team, ptr <slot.team>
+  store ptr %function, ptr <team.function>
+  store ptr %data, ptr <team.data>
+  call void @llvm.x86.sse.stmxcsr(ptr <team.mode>)
+  store atomic i32 0, ptr <team.done> monotonic, align 4 ; clear
   %before = load atomic i64, ptr %team monotonic, align 8 ; own number
   %number = lshr i64 %before, 32
   %next = add i64 %number, 1
@@ -115,13 +106,11 @@ team_of:
 }
 
 define internal void @<name>.wake(ptr %team, i32 %most) nounwind {
-  %sleepers_at = <team.sleepers>
-  %sleepers = load atomic i32, ptr %sleepers_at seq_cst, align 4 ; anybody asleep
+  %sleepers = load atomic i32, ptr <team.sleepers> seq_cst, align 4 ; anybody asleep
   %some = icmp sgt i32 %sleepers, 0
   br i1 %some, label %call, label %end
 call:
-  %number_at = <team.number>
-  %woken = call i64 @syscall(i64 <futex>, ptr %number_at, i32 <wake>, i32 %most, ptr null)
+  %woken = call i64 @syscall(i64 <futex>, ptr <team.number>, i32 <wake>, i32 %most, ptr null)
   br label %end
 end:
   ret void
@@ -142,25 +131,19 @@ try:
   %won = extractvalue { i64, i1 } %swap, 1
   br i1 %won, label %run, label %look
 run:
-  %function_at = <team.function>
-  %data_at = <team.data>
-  %done_at = <team.done>
-  %part_at = <slot.part>
-  %parts_at = <slot.parts>
-  %mode_at = <team.mode>
-  %function = load ptr, ptr %function_at
-  %data = load ptr, ptr %data_at
+  %function = load ptr, ptr <team.function>
+  %data = load ptr, ptr <team.data>
   br i1 %worker, label %follow, label %begin
 follow:
-  call void @llvm.x86.sse.ldmxcsr(ptr %mode_at)
+  call void @llvm.x86.sse.ldmxcsr(ptr <team.mode>)
   br label %begin
 begin:
   %part = trunc i64 %taken to i32
   %short = trunc i64 %parts to i32
-  store i32 %part, ptr %part_at
-  store i32 %short, ptr %parts_at
+  store i32 %part, ptr <slot.part>
+  store i32 %short, ptr <slot.parts>
   call void %function(ptr %data)
-  %former = atomicrmw add ptr %done_at, i32 1 release ; done
+  %former = atomicrmw add ptr <team.done>, i32 1 release ; done
   ret i32 1
 none:
   ret i32 0
@@ -168,25 +151,22 @@ none:
 
 define void @<name>.GOMP_parallel_end() nounwind {
   %slot = call ptr @<name>.slot()
-  %parts_at = <slot.parts>
-  %parts = load i32, ptr %parts_at
+  %parts = load i32, ptr <slot.parts>
   %several = icmp sgt i32 %parts, 1
   br i1 %several, label %begin, label %end
 begin:
-  %in_at = <slot.team>
-  %team = load ptr, ptr %in_at
+  %team = load ptr, ptr <slot.team>
   br label %help
 help:
   %took = call i32 @<name>.take(ptr %team, ptr %slot, i1 false)
   %again = icmp ne i32 %took, 0
   br i1 %again, label %help, label %gather
 gather:
-  %done_at = <team.done>
   %others = sub i32 %parts, 1
   br label %test
 test:
   %looks = phi i64 [ 0, %gather ], [ %more, %wait ]
-  %done = load atomic i32, ptr %done_at acquire, align 4 ; gather
+  %done = load atomic i32, ptr <team.done> acquire, align 4 ; gather
   %all = icmp eq i32 %done, %others
   br i1 %all, label %end, label %wait
 wait:
@@ -208,14 +188,8 @@ define void @<name>.GOMP_parallel(ptr %function, ptr %data, i32 %asked, i32 %fla
 WORKER = """
 define ptr @<name>.work(ptr %team) nounwind {
   %slot = call ptr @<name>.slot()
-  %in_at = <slot.team>
-  %parts_at = <slot.parts>
-  %active_at = <slot.active>
-  store ptr %team, ptr %in_at
-  store i32 1, ptr %active_at
-  %stop_at = <team.stop>
-  %sleepers_at = <team.sleepers>
-  %number_at = <team.number>
+  store ptr %team, ptr <slot.team>
+  store i32 1, ptr <slot.active>
   %most_at = getelementptr i64, ptr @tazza_team_settings, i64 1
   br label %begin
 begin:
@@ -230,10 +204,10 @@ test:
   br i1 %left, label %join, label %idle
 join:
   %took = call i32 @<name>.take(ptr %team, ptr %slot, i1 true)
-  store i32 1, ptr %parts_at
+  store i32 1, ptr <slot.parts>
   br label %begin
 idle:
-  %stop = load atomic i32, ptr %stop_at monotonic, align 4 ; stopped
+  %stop = load atomic i32, ptr <team.stop> monotonic, align 4 ; stopped
   %stops = icmp ne i32 %stop, 0
   br i1 %stops, label %end, label %rest
 rest:
@@ -244,17 +218,17 @@ wait:
   %more = call i64 @<name>.rest(i64 %looks)
   br label %test
 sleep:
-  %one = atomicrmw add ptr %sleepers_at, i32 1 seq_cst ; lie down
+  %one = atomicrmw add ptr <team.sleepers>, i32 1 seq_cst ; lie down
   %seen = load atomic i64, ptr %team seq_cst, align 8 ; last look
   %same = icmp eq i64 %seen, %word
   br i1 %same, label %down, label %up
 down:
   %high = lshr i64 %seen, 32
   %number = trunc i64 %high to i32
-  %slept = call i64 @syscall(i64 <futex>, ptr %number_at, i32 <wait>, i32 %number, ptr null)
+  %slept = call i64 @syscall(i64 <futex>, ptr <team.number>, i32 <wait>, i32 %number, ptr null)
   br label %up
 up:
-  %less = atomicrmw sub ptr %sleepers_at, i32 1 monotonic ; get up
+  %less = atomicrmw sub ptr <team.sleepers>, i32 1 monotonic ; get up
   br label %begin
 end:
   ret ptr null
@@ -264,28 +238,24 @@ end:
 BARRIER = """
 define void @<name>.GOMP_barrier() nounwind {
   %slot = call ptr @<name>.slot()
-  %parts_at = <slot.parts>
-  %parts = load i32, ptr %parts_at
+  %parts = load i32, ptr <slot.parts>
   %several = icmp sgt i32 %parts, 1
   br i1 %several, label %arrive, label %end
 arrive:
-  %in_at = <slot.team>
-  %team = load ptr, ptr %in_at
-  %arrived_at = <team.arrived>
-  %passed_at = <team.passed>
-  %before = load atomic i32, ptr %passed_at monotonic, align 4 ; which barrier
-  %former = atomicrmw add ptr %arrived_at, i32 1 acq_rel ; arrive
+  %team = load ptr, ptr <slot.team>
+  %before = load atomic i32, ptr <team.passed> monotonic, align 4 ; which barrier
+  %former = atomicrmw add ptr <team.arrived>, i32 1 acq_rel ; arrive
   %now = add i32 %former, 1
   %last = icmp eq i32 %now, %parts
   br i1 %last, label %open, label %test
 open:
-  store atomic i32 0, ptr %arrived_at monotonic, align 4 ; reset
+  store atomic i32 0, ptr <team.arrived> monotonic, align 4 ; reset
   %next = add i32 %before, 1
-  store atomic i32 %next, ptr %passed_at release, align 4 ; open
+  store atomic i32 %next, ptr <team.passed> release, align 4 ; open
   br label %end
 test:
   %looks = phi i64 [ 0, %arrive ], [ %more, %wait ]
-  %passed = load atomic i32, ptr %passed_at acquire, align 4 ; pass
+  %passed = load atomic i32, ptr <team.passed> acquire, align 4 ; pass
   %still = icmp eq i32 %passed, %before
   br i1 %still, label %wait, label %end
 wait:

@@ -11,8 +11,7 @@ define internal ptr @<name>.slot() nounwind {
 new:
   %memory = call ptr @calloc(i64 1, i64 <slot_bytes>)
   %made = call ptr @<name>.given(ptr %memory)
-  %parts = <slot.parts of %made>
-  store i32 1, ptr %parts
+  store i32 1, ptr <slot.parts of %made>
   %failed = call i32 @pthread_setspecific(i32 %key, ptr %made)
   %fails = icmp ne i32 %failed, 0
   br i1 %fails, label %lost, label %end
@@ -25,73 +24,51 @@ end:
 }
 
 define internal ptr @<name>.outer(ptr %slot) nounwind {
-  %depth_at = <slot.depth>
-  %depth = load i32, ptr %depth_at
+  %depth = load i32, ptr <slot.depth>
   %level = call i32 @llvm.smin.i32(i32 %depth, i32 <depth_max>)
   %wide = zext i32 %level to i64
   %offset = mul i64 %wide, <outer_bytes>
-  %stack = <slot.outer>
-  %outer = getelementptr i8, ptr %stack, i64 %offset
+  %outer = getelementptr i8, ptr <slot.outer>, i64 %offset
   ret ptr %outer
 }
 
 define internal void @<name>.enter(ptr %slot, i32 %part, i32 %parts, i32 %active) nounwind {
   %outer = call ptr @<name>.outer(ptr %slot)
-  %part_at = <slot.part>
-  %parts_at = <slot.parts>
-  %active_at = <slot.active>
-  %depth_at = <slot.depth>
-  call void @llvm.memcpy.p0.p0.i64(ptr %outer, ptr %part_at, i64 <outer_bytes>, i1 false)
-  store i32 %part, ptr %part_at
-  store i32 %parts, ptr %parts_at
-  store i32 %active, ptr %active_at
-  %depth = load i32, ptr %depth_at
+  call void @llvm.memcpy.p0.p0.i64(ptr %outer, ptr <slot.part>, i64 <outer_bytes>, i1 false)
+  store i32 %part, ptr <slot.part>
+  store i32 %parts, ptr <slot.parts>
+  store i32 %active, ptr <slot.active>
+  %depth = load i32, ptr <slot.depth>
   %deeper = add i32 %depth, 1
-  store i32 %deeper, ptr %depth_at
+  store i32 %deeper, ptr <slot.depth>
   ret void
 }
 
 define internal void @<name>.leave(ptr %slot) nounwind {
-  %part_at = <slot.part>
-  %depth_at = <slot.depth>
-  %depth = load i32, ptr %depth_at
+  %depth = load i32, ptr <slot.depth>
   %less = sub i32 %depth, 1
-  store i32 %less, ptr %depth_at
+  store i32 %less, ptr <slot.depth>
   %outer = call ptr @<name>.outer(ptr %slot)
-  call void @llvm.memcpy.p0.p0.i64(ptr %part_at, ptr %outer, i64 <outer_bytes>, i1 false)
+  call void @llvm.memcpy.p0.p0.i64(ptr <slot.part>, ptr %outer, i64 <outer_bytes>, i1 false)
   ret void
 }
 
-define i32 @<name>.omp_get_thread_num() nounwind {
-  %slot = call ptr @<name>.slot()
-  %at = <slot.part>
-  %part = load i32, ptr %at
-  ret i32 %part
-}
-
-define i32 @<name>.omp_get_num_threads() nounwind {
-  %slot = call ptr @<name>.slot()
-  %at = <slot.parts>
-  %parts = load i32, ptr %at
-  ret i32 %parts
-}
-
-define i32 @<name>.omp_in_parallel() nounwind {
-  %slot = call ptr @<name>.slot()
-  %at = <slot.active>
-  %active = load i32, ptr %at
-  ret i32 %active
-}
 """
+
+_NUMBER = """
+define i32 @<name>.{function}() nounwind {{
+  %slot = call ptr @<name>.slot()
+  %number = load i32, ptr <slot.{field}>
+  ret i32 %number
+}}
+"""
+_TOLD = {"omp_get_thread_num": "part", "omp_get_num_threads": "parts", "omp_in_parallel": "active"}
+"""Function -> the field that it returns."""
+NUMBERS = "".join(_NUMBER.format(function=function, field=field) for function, field in _TOLD.items())
 
 LOOP = """
 define i8 @<name>.GOMP_loop_static_start(i64 %start, i64 %end, i64 %step, i64 %chunk, ptr %from, ptr %to) nounwind {
   %slot = call ptr @<name>.slot()
-  %start_at = <slot.start>
-  %step_at = <slot.step>
-  %chunk_at = <slot.chunk>
-  %count_at = <slot.count>
-  %turn_at = <slot.turn>
   %up = icmp sgt i64 %step, 0
   %nearly = select i1 %up, i64 -1, i64 1
   %over = add i64 %step, %nearly
@@ -102,35 +79,28 @@ define i8 @<name>.GOMP_loop_static_start(i64 %start, i64 %end, i64 %step, i64 %c
   %behind = icmp sgt i64 %start, %end
   %some = select i1 %up, i1 %ahead, i1 %behind
   %count = select i1 %some, i64 %turns, i64 0
-  store i64 %start, ptr %start_at
-  store i64 %step, ptr %step_at
-  store i64 %chunk, ptr %chunk_at
-  store i64 %count, ptr %count_at
-  store i64 0, ptr %turn_at
+  store i64 %start, ptr <slot.start>
+  store i64 %step, ptr <slot.step>
+  store i64 %chunk, ptr <slot.chunk>
+  store i64 %count, ptr <slot.count>
+  store i64 0, ptr <slot.turn>
   %found = call i8 @<name>.GOMP_loop_static_next(ptr %from, ptr %to)
   ret i8 %found
 }
 
 define i8 @<name>.GOMP_loop_static_next(ptr %from, ptr %to) nounwind {
   %slot = call ptr @<name>.slot()
-  %part_at = <slot.part>
-  %parts_at = <slot.parts>
-  %start_at = <slot.start>
-  %step_at = <slot.step>
-  %chunk_at = <slot.chunk>
-  %count_at = <slot.count>
-  %turn_at = <slot.turn>
-  %part_short = load i32, ptr %part_at
-  %parts_short = load i32, ptr %parts_at
+  %part_short = load i32, ptr <slot.part>
+  %parts_short = load i32, ptr <slot.parts>
   %part = zext i32 %part_short to i64
   %parts = zext i32 %parts_short to i64
-  %start = load i64, ptr %start_at
-  %step = load i64, ptr %step_at
-  %chunk = load i64, ptr %chunk_at
-  %count = load i64, ptr %count_at
-  %turn = load i64, ptr %turn_at
+  %start = load i64, ptr <slot.start>
+  %step = load i64, ptr <slot.step>
+  %chunk = load i64, ptr <slot.chunk>
+  %count = load i64, ptr <slot.count>
+  %turn = load i64, ptr <slot.turn>
   %next_turn = add i64 %turn, 1
-  store i64 %next_turn, ptr %turn_at
+  store i64 %next_turn, ptr <slot.turn>
   %once = icmp eq i64 %chunk, 0
   br i1 %once, label %whole, label %chunks
 whole:

@@ -11,8 +11,8 @@ from typing import cast
 
 from tazza.data_class import dataclass
 from tazza.device import Context, current_context
-from tazza.device.context import recorded
 from tazza.device.cuda import queue_of
+from tazza.device.event import recorded
 from tazza.engines.nccl import KIND, NAME
 from tazza.engines.nccl._declarations import NUMBERS
 from tazza.engines.nccl.library import NCCL, group

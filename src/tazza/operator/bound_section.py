@@ -5,14 +5,17 @@ Constant state: all of a section but the pieces of its calls, which are made whe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import takewhile
+from typing import TypeAlias
 
 from tazza.data_class import dataclass
 from tazza.device import Context
-from tazza.operator import Call, CallChain, Operator
+from tazza.errors import TazzaError
+from tazza.operator.kernel import Call, CallChain, NativeCall
 from tazza.operator.native_calls import NativeCalls, Part, grouped, in_pieces, threads_of
+from tazza.operator.operator import Operator
 from tazza.operator.reorder import Refresh
 from tazza.operator.watch import Watch, Watched, watch_together
 from tazza.tensor import Storage
@@ -54,12 +57,17 @@ class BoundPart:
 
     def in_pieces(self) -> Sequence[Part[BoundOperator]]:
         """Return the call in pieces of a few rows, for who wants to stop between them."""
-        keys, call = self.part
-        if not isinstance(call, NativeCalls):
+        if not self.native:
             return (self.part,)
         if not self.pieces:
-            self.pieces.extend(in_pieces([(key, call.call(row)) for row, key in enumerate(keys, 1)], ROWS))
+            self.pieces.extend(in_pieces(list(self.rows()), ROWS))
         return self.pieces
+
+    def rows(self) -> Iterator[tuple[BoundOperator, NativeCall]]:
+        """Yield its native calls with their steps."""
+        keys, call = self.part
+        assert isinstance(call, NativeCalls), "`native` was asked"
+        yield from zip(keys, call.calls, strict=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +80,18 @@ class BoundSection:
     steps: tuple[BoundOperator, ...]
     watch: Watch
     parts: tuple[BoundPart, ...]
-    refreshes: tuple[tuple[BoundOperator, Refresh], ...]
+    refreshes: tuple[Part[BoundOperator], ...]
     native: BoundPart | None
     """Its one part, where that is native and nothing comes before."""
+
+
+Standing: TypeAlias = tuple[BoundSection, Callable[[], bool]]
+"""All operators of a net as one section of native calls, and whether it is that still, whatever the watch says."""
+
+
+def located(error: Exception, steps: tuple[BoundOperator, ...]) -> TazzaError:
+    """Return an error of a call with the operator in its text that it is made for."""
+    return steps[0].operator.located(error)
 
 
 def cut(context: Context, steps: Sequence[BoundOperator]) -> list[BoundSection | BoundOperator]:
@@ -106,13 +123,13 @@ def cut(context: Context, steps: Sequence[BoundOperator]) -> list[BoundSection |
 def _section(context: Context, steps: Sequence[BoundOperator], watched: Mapping[int, Watched]) -> BoundSection:
     calls: list[tuple[BoundOperator, Call]] = []
     written = {id(storage) for step in steps for storage in step.operator.written()}
-    refreshes: list[tuple[BoundOperator, Refresh]] = []
+    refreshes: list[Part[BoundOperator]] = []
     for step in steps:
         binding = step.operator.lasting(context)
         assert binding is not None, "`cut` looked"
         call, hoisted = _without_refreshes(binding.call, written)
         calls.append((step, call))
-        refreshes.extend((step, refresh) for refresh in hoisted)
+        refreshes.extend(((step,), refresh) for refresh in hoisted)
     parts = tuple(_parts(steps, calls))
     native = parts[0] if len(parts) == 1 and parts[0].native and not refreshes else None
     return BoundSection(tuple(steps), Watch(watched.values(), flags=None), parts, tuple(refreshes), native)
