@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.judge.exceptions import DECLARED, EXCUSED, Declared
 from tests.judge.layers import drawn_first, engines_of, judge_layer, judge_layers, judge_problem, run_in_net
 from tests.judge.outcome import Outcome, Request, Verdict
 from tests.judge.verdict import is_random, standard, wrong
+from tests.sampled import sampled
 
 ROOT = Path(__file__).parents[2]
 
@@ -244,3 +246,17 @@ def test_blobs_of_many_axes(rank: int, soak: int) -> None:
         judged.add(type)
     assert not wrong, "\n".join(wrong)
     assert len(judged) > 300
+
+
+WINDOWED = [type for type in drawable() if "kernel" in SCHEMAS[type].args]
+
+
+@pytest.mark.parametrize("type", sampled(WINDOWED, 8))
+def test_windows_over_images_without_dimensions(type: str) -> None:
+    """N images of C channels and nothing else: on every engine what the reference gives, or a reason."""
+    letter = SCHEMAS[type].inputs[0]
+    given = {f"{letter.name}_0" if letter.variadic else letter.name: (2, 3)}
+    for seed in range(3):
+        with suppress(CannotDraw, IndexError, ValueError):  # most need an image
+            problem = draw(type, seed, given=given, attempts=FEW)
+            assert mismatches(list(judge_layer(problem, "float32"))) == []

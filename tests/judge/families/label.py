@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tazza.operator import OpSchema
+from tazza.operator import OpSchema, OpView
+from tests.check import evaluate
+from tests.judge.condition import Factor, steps_of, wide
 from tests.judge.hand import Array, Hand, Shape, Sketch, draws
 
 
@@ -37,6 +39,13 @@ def label_cross_entropy(hand: Hand, schema: OpSchema) -> Sketch:
     X = hand.given.get("X", (hand.batch(), hand.channels()))
     label = classes(hand, (X[0],) if hand.chance(0.7) else (X[0], 1), X[-1])
     return Sketch({}, {}, {"X": distribution(hand, X), "label": label})
+
+
+@steps_of("SoftmaxWithLoss")
+def rounded_shares(op: OpView, inputs: list[Array], factor: Factor) -> list[Array]:
+    """Where the sum of a row is rounded, the logarithm of a share moves by as much, however near to 0 it is."""
+    P, loss = evaluate(op, [wide(x) for x in inputs])
+    return [P * factor(P.shape, 1.0), loss + 2 * op.scale * (factor(loss.shape, 1.0) - 1)]
 
 
 @draws("SoftmaxWithLoss")

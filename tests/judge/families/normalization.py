@@ -142,6 +142,22 @@ def normalized(op: OpView, inputs: list[Array], factor: Factor) -> list[Array] |
     return found[: len(op.definition.output)]
 
 
+@steps_of("SpatialBN")
+def batch_normalized(op: OpView, inputs: list[Array], factor: Factor) -> list[Array] | None:
+    """In training Y = gain * (X - mean) + bias, where the mean and the gain come from sums over the batch, rounded."""
+    X, scale, bias, *others = [wide(x) for x in inputs]
+    plain = evaluate(op, [X, scale, bias, *others])
+    if op.is_test or len(plain) < 5 or X.size == 0:
+        return None
+    _, mean, var, batch_mean, inv_std = plain
+    terms = X.size / batch_mean.size
+    gain = _spread(op, scale * inv_std, X.shape)
+    off = _spread(op, batch_mean * (factor(batch_mean.shape, terms) - 1), X.shape)
+    moved = gain * _spread(op, factor(inv_std.shape, terms), X.shape) * (X - _spread(op, batch_mean, X.shape) - off)
+    statistics = [one * factor(one.shape, terms) for one in (mean, var, batch_mean, inv_std)]
+    return [moved + _spread(op, bias, X.shape), *statistics]
+
+
 @dataclass(frozen=True)
 class _Rows:
     """X with a row of `terms` elements for each of `count` means, and the way back to its shape."""

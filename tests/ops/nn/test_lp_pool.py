@@ -49,6 +49,8 @@ def channels_last(function: Any) -> Any:
 
 
 CASES = [
+    Case("LpPool", [values(2, 3)], np.abs, {"kernel": 2}, id="no image"),
+    Case("LpPool", [values(2, 3)], np.abs, {"kernel": 2, "order": "NHWC"}, id="no image of last channels"),
     Case("LpPool", [values(2, 3, 7, 6)], norms(2, [3, 2], [1, 1], [0] * 4), {"kernels": [3, 2]}, batched=(0,)),
     Case(
         "LpPool",

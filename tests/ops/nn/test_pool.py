@@ -139,6 +139,7 @@ def sized_cases(type: str, kind: str) -> list[Case]:
 
 
 CASES = [
+    *(Case(type, [ramp(2, 3)], np.positive, {"kernel": 2}, id="no image") for type in ("MaxPool", "AveragePool")),
     *cases(MAX, "max"),
     *cases(AVERAGE, "average"),
     *sized_cases("MaxPool", "max"),

@@ -81,8 +81,8 @@ def _refused(op: OpView, X: TensorSpec) -> Unsupported | None:
     window, _ = pool_window(op, X.shape)
     if not all_float32(X):
         return Unsupported(f"it computes in float32, not {X}")
-    if window.rank > MOST_SPATIAL:
-        return Unsupported(f"X has {window.rank} spatial dimensions, at most {MOST_SPATIAL} are compiled")
+    if not 1 <= window.rank <= MOST_SPATIAL:
+        return Unsupported(f"X has {window.rank} spatial dimensions, 1 to {MOST_SPATIAL} are compiled")
     width = images_of(op, X)[-1]
     if window.kernel[-1] > WIDER * max(width, 1):
         return Unsupported(f"windows of {window.kernel[-1]} columns are counted out, the image has {width}")
