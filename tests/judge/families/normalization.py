@@ -151,9 +151,10 @@ def batch_normalized(op: OpView, inputs: list[Array], factor: Factor) -> list[Ar
         return None
     _, mean, var, batch_mean, inv_std = plain
     terms = X.size / batch_mean.size
-    gain = _spread(op, scale * inv_std, X.shape)
     off = _spread(op, batch_mean * (factor(batch_mean.shape, terms) - 1), X.shape)
-    moved = gain * _spread(op, factor(inv_std.shape, terms), X.shape) * (X - _spread(op, batch_mean, X.shape) - off)
+    moved = _spread(op, scale * inv_std * factor(inv_std.shape, terms), X.shape) * (
+        X - _spread(op, batch_mean, X.shape) - off
+    )
     statistics = [one * factor(one.shape, terms) for one in (mean, var, batch_mean, inv_std)]
     return [moved + _spread(op, bias, X.shape), *statistics]
 
