@@ -117,12 +117,12 @@ class Reader:
         place = self._first + self._fields.place(name)
         return self._lines.let(f"getelementptr i64, ptr {self._block}, i64 {place}")
 
-    def tail(self) -> Tail:
+    def tail(self) -> Unnamed:
         """Return what reads the words behind them."""
-        return Tail(self._lines, self._first + len(self._fields))
+        return Unnamed(self._lines, self._first + len(self._fields))
 
 
-class Tail:
+class Unnamed:
     """Words one after the other, for those without names: as many as a kernel has operands, or dimensions."""
 
     def __init__(self, lines: Lines, first: int) -> None:
