@@ -44,8 +44,8 @@ def label_cross_entropy(hand: Hand, schema: OpSchema) -> Sketch:
 @steps_of("SoftmaxWithLoss")
 def rounded_shares(op: OpView, inputs: list[Array], factor: Factor) -> list[Array]:
     """Where the sum of a row is rounded, the logarithm of a share moves by as much, however near to 0 it is."""
-    P, loss = evaluate(op, [wide(x) for x in inputs])
-    return [P * factor(P.shape, 1.0), loss + 2 * op.scale * (factor(loss.shape, 1.0) - 1)]
+    P, loss, *unused = evaluate(op, [wide(x) for x in inputs])
+    return [P * factor(P.shape, 1.0), loss + 2 * op.scale * (factor(loss.shape, 1.0) - 1), *unused]
 
 
 @draws("SoftmaxWithLoss")
