@@ -32,7 +32,7 @@ def test_text_is_refused() -> None:
 def test_letters_that_must_be_float32() -> None:
     rows = TensorSpec((2, 3), DataType.DOUBLE)
     given = [TensorSpec((2,), DataType.INT64), rows, TensorSpec((5, 3), DataType.DOUBLE)]
-    told = Unsupported("it is compiled for float32, X is float64")
+    told = Unsupported("it computes in float32, not X of float64[2, 3]")
     assert answer(SPARSE_TO_DENSE.type, given, TensorSpec((5, 3), DataType.DOUBLE)) == told
 
 

@@ -84,7 +84,7 @@ def _unit(t: Threads, word: str) -> str:
 def _moved(t: Threads, value: str) -> str:
     """Return low + range * value in float32."""
     v = t.single
-    low, span = (t.lines.let(f"fptrunc {t.wide.type} {t.real(name)} to {v.type}") for name in ("low", "range"))
+    low, span = (t.narrow(t.real(name)) for name in ("low", "range"))
     return v.add(v.mul(value, span), low)
 
 
@@ -94,13 +94,13 @@ def _uniform(t: Threads, words: list[str]) -> list[str]:
 
 def _gaussian(t: Threads, words: list[str]) -> list[str]:
     """Two numbers of each two words, in float64 until they are rounded (Box, Muller 1958)."""
-    v, lines, found = t.wide, t.lines, list[str]()
+    v, found = t.wide, list[str]()
     for pair in (words[:2], words[2:]):
-        U, V = (lines.let(f"fpext {t.single.type} {_unit(t, word)} to {v.type}") for word in pair)
+        U, V = (t.widened(_unit(t, word)) for word in pair)
         log = v.each("log", v.sub(v.constant(1.0), V))
         radius, angle = v.intrinsic("sqrt", v.mul(v.constant(-2.0), log)), v.mul(v.constant(float(TURN)), U)
         both = (v.mul(radius, v.each(name, angle)) for name in ("cos", "sin"))
-        found += [_moved(t, lines.let(f"fptrunc {v.type} {one} to {t.single.type}")) for one in both]
+        found += [_moved(t, t.narrow(one)) for one in both]
     return found
 
 

@@ -113,7 +113,7 @@ def _compare(bits: int) -> Write:
     def write(t: Threads, k: str) -> None:
         lines, count, own = t.lines, t.word("indices_count"), t.index("indices", k, bits)
         good = t.below(own, t.word("table"))
-        t.report(lines.let(f"xor i1 {good}, true"))
+        t.require(good)
 
         def same(j: str) -> str:
             return t.compare("eq", t.index("indices", j, bits), own)
@@ -150,7 +150,7 @@ def _take_slot(bits: int) -> Write:
     def write(t: Threads, k: str) -> None:
         own = t.index("indices", k, bits)
         good = t.below(own, t.word("table"))
-        t.report(t.lines.let(f"xor i1 {good}, true"))
+        t.require(good)
         t.put("slot", k, "-1")
         t.put("next", k, t.word("indices_count"))  # until it is found elsewhere
         t.put("first", k, "0")

@@ -75,6 +75,10 @@ class Threads:
         """Leave a 1 where a condition holds."""
         when(self.lines, wrong, lambda: self.lines.do(f"store i64 1, ptr {self.pointer(STATUS)}"))
 
+    def require(self, good: str) -> None:
+        """Leave a 1 where a condition does not hold."""
+        self.report(self.lines.let(f"xor i1 {good}, true"))
+
     # -- whole numbers -------------------------------------------------------------------------------------------------
 
     def two(self, name: str, a: str, b: str | int) -> str:
@@ -162,6 +166,18 @@ class Threads:
         lines.do(f"br label %{join}")
         lines.label(join)
         return lines.let(f"phi {kind} [ {otherwise}, %{before} ], [ {made}, %{inside} ]")
+
+    def narrow(self, value: str) -> str:
+        """Return a float64 as a float32."""
+        return self.lines.let(f"fptrunc {self.wide.type} {value} to {self.single.type}")
+
+    def counted(self, n: str) -> str:
+        """Return a number of things as a float32."""
+        return self.single.splat(self.lines.let(f"uitofp i64 {n} to float"))
+
+    def widened(self, value: str) -> str:
+        """Return a float32 as a float64."""
+        return self.lines.let(f"fpext {self.single.type} {value} to {self.wide.type}")
 
     # -- memory --------------------------------------------------------------------------------------------------------
 

@@ -7,16 +7,14 @@ it to `behind` behind it. The gradient computes scale anew, into scratch memory,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import cast
+from collections.abc import Callable, Mapping, Sequence
 
-from tazza.codegen.block import Scratch, Slot, Word, accepts_rows, float_word
+from tazza.codegen.block import Scratch, Word, float_word
 from tazza.codegen.loop import carry_loop
 from tazza.codegen.vector import Emission
-from tazza.device import Context
-from tazza.engines.cuda import KIND
 from tazza.engines.cuda.threads import Threads, each_launch
-from tazza.operator import FLOAT, HALVES, Expression, Launch, LaunchChain, OpView, Spec, Unsupported, launcher
+from tazza.engines.cuda.translated import addresses, translated
+from tazza.operator import FLOAT, HALVES, Expression, Launch, LaunchChain, OpView, Unsupported
 from tazza.ops.nn.lrn import LRN, LRN_GRADIENT
 from tazza.tensor import DataType, TensorSpec
 
@@ -38,14 +36,10 @@ def _words(op: OpView, X: TensorSpec) -> dict[str, Word]:
 
 def _window(t: Threads, i: str, ends: tuple[str, str], body: Callable[[str], str]) -> str:
     """Return the sum in float64 of `body(place)` over the channels around that of element i."""
-    lines, v = t.lines, t.wide
+    v = t.wide
     c = t.two("urem", t.two("udiv", i, t.word("step")), t.word("channels"))
-    lines.declare("i64 @llvm.smax.i64(i64, i64)")
-    lines.declare("i64 @llvm.smin.i64(i64, i64)")
-    first = t.two("sub", c, t.word(ends[0]))
-    begin = lines.let(f"call i64 @llvm.smax.i64(i64 {first}, i64 0)")
-    last = t.add(t.add(c, t.word(ends[1])), 1)
-    end = lines.let(f"call i64 @llvm.smin.i64(i64 {last}, i64 {t.word('channels')})")
+    begin = t.most(t.two("sub", c, t.word(ends[0])), 0)
+    end = t.least(t.add(t.add(c, t.word(ends[1])), 1), t.word("channels"))
 
     def add(k: str, sums: Sequence[str]) -> list[str]:
         place = t.add(i, t.mul(t.two("sub", k, c), t.word("step")))
@@ -55,7 +49,7 @@ def _window(t: Threads, i: str, ends: tuple[str, str], body: Callable[[str], str
 
 
 def _wide(t: Threads, name: str, i: str, dtype: DataType) -> str:
-    return t.lines.let(f"fpext {t.single.type} {t.load(name, i, dtype)} to {t.wide.type}")
+    return t.widened(t.load(name, i, dtype))
 
 
 def _scale(t: Threads, i: str, dtype: DataType) -> str:
@@ -69,12 +63,12 @@ def _scale(t: Threads, i: str, dtype: DataType) -> str:
 
 
 def _store(t: Threads, name: str, i: str, value: str, dtype: DataType) -> None:
-    t.store(name, i, t.lines.let(f"fptrunc {t.wide.type} {value} to {t.single.type}"), dtype)
+    t.store(name, i, t.narrow(value), dtype)
 
 
-def _refusal(*specs: Spec) -> Unsupported | None:
+def _refusal(specs: Mapping[str, TensorSpec]) -> Unsupported | None:
     """Return why these are not normalized: they are not of one narrow type of floating point."""
-    kinds = {cast("TensorSpec", spec).dtype for spec in specs}
+    kinds = {spec.dtype for spec in specs.values()}
     if len(kinds) == 1 and kinds <= TYPES:
         return None
     return Unsupported(f"it computes in float32, not {', '.join(sorted(kind.label for kind in kinds))}")
@@ -85,12 +79,10 @@ def _power(t: Threads, scale: str) -> str:
     return Emission(t.wide, {"s": scale, "beta": t.real("beta")}).write(Expression.parse("pow(s, -beta)"))
 
 
-@launcher(LRN, engine=KIND, device=KIND, accepts=accepts_rows)
-def prepare_lrn(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
+@translated(LRN)
+def lrn(op: OpView, X: TensorSpec, specs: Mapping[str, TensorSpec]) -> Launch | Unsupported:
     """Compile LRN, with and without scale."""
-    del context
-    X = cast("TensorSpec", inputs[0])
-    reason, dtype = _refusal(X, *outputs), X.dtype
+    reason, dtype = _refusal(specs), X.dtype
     if reason is not None:
         return reason
     made = [letter for letter in ("Y", "scale") if letter in op.output_letters]
@@ -101,18 +93,14 @@ def prepare_lrn(op: OpView, context: Context, inputs: Sequence[Spec], outputs: S
         if "scale" in made:
             _store(t, "scale", i, s, dtype)
 
-    words = {**_words(op, X), "X": Slot("X"), **{letter: Slot(letter) for letter in made}}
+    words = {**_words(op, X), **addresses("X", *made)}
     return each_launch(f"lrn {dtype.label}", X.size, words, write)
 
 
-@launcher(LRN_GRADIENT, engine=KIND, device=KIND, accepts=accepts_rows)
-def prepare_lrn_gradient(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@translated(LRN_GRADIENT)
+def lrn_gradient(op: OpView, X: TensorSpec, specs: Mapping[str, TensorSpec]) -> Launch | Unsupported:
     """Compile scale, and then the gradient."""
-    del context
-    X = cast("TensorSpec", inputs[0])
-    reason, dtype = _refusal(*inputs, *outputs), X.dtype
+    reason, dtype = _refusal(specs), X.dtype
     if reason is not None:
         return reason
 
@@ -131,8 +119,8 @@ def prepare_lrn_gradient(
         factor = v.mul(v.mul(v.constant(2.0), t.real("weight")), t.real("beta"))
         _store(t, "dX", i, v.sub(own, v.mul(v.mul(factor, _wide(t, "X", i, dtype)), seen)), dtype)
 
-    given: dict[str, Word] = {**_words(op, X), "X": Slot("X"), "scale": Scratch()}
+    given: dict[str, Word] = {**_words(op, X), **addresses("X"), "scale": Scratch()}
     scratch = X.size * DataType.DOUBLE.itemsize
     first = each_launch(f"lrn scale {dtype.label}", X.size, given, scales, scratch_bytes=scratch)
-    words = {**given, **{letter: Slot(letter) for letter in ("Y", "dY", "dX")}}
+    words = given | addresses("Y", "dY", "dX")
     return LaunchChain((first, each_launch(f"lrn gradient {dtype.label}", X.size, words, write, scratch_bytes=scratch)))

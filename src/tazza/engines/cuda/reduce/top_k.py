@@ -20,7 +20,7 @@ from tazza.engines.cuda import rows
 from tazza.engines.cuda.launch import SMALL, GridLaunch, own_code
 from tazza.engines.cuda.team import Deal, Element, Limits, Team, deal_of
 from tazza.engines.cuda.threads import Threads, Whole, each_launch
-from tazza.engines.cuda.translated import Specs, addresses, translated
+from tazza.engines.cuda.translated import addresses, translated
 from tazza.operator import Launch, LaunchChain, OpView, Unsupported
 from tazza.operator.row_program import Cut
 from tazza.ops.reduce.top_k import TOP_K, TOP_K_GRADIENT, top_axis
@@ -135,11 +135,10 @@ class Top:
 
 
 @translated(TOP_K)
-def top_k(op: OpView, specs: Specs) -> Launch | Unsupported:
+def top_k(op: OpView, X: TensorSpec, V: TensorSpec, F: TensorSpec | None) -> Launch | Unsupported:
     """Compile it: k turns over each row."""
-    X, V = specs["X"], specs["V"]
     axis = top_axis(op, len(X.shape))
-    cut, k, limits, flat = _cut(X, axis), V.shape[axis], rows.LIMITS, "F" in specs
+    cut, k, limits, flat = _cut(X, axis), V.shape[axis], rows.LIMITS, F is not None
     if X.dtype is not DataType.FLOAT or not 0 < cut.along < LONGEST:
         return Unsupported(f"it compares some float32 of a row, less than 2^31, not {cut.along} {X.dtype.label}")
     if k > MOST:
@@ -152,10 +151,9 @@ def top_k(op: OpView, specs: Specs) -> Launch | Unsupported:
     return GridLaunch(own_code(f"top k {deal} {small} {flat}", kernel), words, deal.blocks(cut), deal.threads)
 
 
-@translated(TOP_K_GRADIENT, floats={"dV"})
-def top_k_gradient(op: OpView, specs: Specs) -> Launch:
+@translated(TOP_K_GRADIENT, float32={"dV"})
+def top_k_gradient(op: OpView, dV: TensorSpec, dX: TensorSpec) -> Launch:
     """Compile zeros, then the sums of each row in their order, by a thread."""
-    dV, dX = specs["dV"], specs["dX"]
     axis = top_axis(op, len(dX.shape))
     cut, k = _cut(dX, axis), dV.shape[axis]
     words = {"along": cut.along, "behind": max(1, cut.behind), "k": k, **addresses("dV", "P", "dX")}

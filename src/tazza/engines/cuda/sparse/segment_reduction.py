@@ -20,7 +20,7 @@ from tazza.engines.cuda.launch import fetched
 from tazza.engines.cuda.occurrence import Occurrences
 from tazza.engines.cuda.sparse.division import starts_bytes, starts_launch
 from tazza.engines.cuda.threads import Threads, Write, each_launch
-from tazza.engines.cuda.translated import Specs, translated
+from tazza.engines.cuda.translated import translated
 from tazza.operator import Expression, Launch, LaunchChain, Operands, OpView, SizedLaunch
 from tazza.operator.kernel import Sizes
 from tazza.ops.sparse.reducer import Reducer
@@ -68,7 +68,7 @@ class Segments:
             return i, "true"
         found = t.index("INDICES", i, self.bits)
         good = t.below(found, t.word("table"))
-        t.report(t.lines.let(f"xor i1 {good}, true"))
+        t.require(good)
         return found, good
 
     def element(self, t: Threads, name: str, row: str, d: str) -> str:
@@ -83,7 +83,7 @@ class Segments:
 
 
 def _size(t: Threads, begin: str, end: str) -> str:
-    return t.single.splat(t.lines.let(f"uitofp i64 {t.two('sub', end, begin)} to float"))
+    return t.counted(t.two("sub", end, begin))
 
 
 def _reduction(s: Segments, reducer: Reducer) -> Write:
@@ -178,7 +178,7 @@ def _letters(*names: str) -> dict[str, str]:
     return {name: name for name in names}
 
 
-def _forward(row: Forward, op: OpView, specs: Specs) -> Launch:
+def _forward(row: Forward, op: OpView, specs: Mapping[str, TensorSpec]) -> Launch:
     division = row.kind.division
     DATA, INDICES, by = specs["DATA"], specs.get("INDICES"), specs[division.letter]
     width, rows = math.prod(DATA.shape[1:]), DATA.shape[0] if INDICES is None else INDICES.size
@@ -225,7 +225,7 @@ def _of_ids(s: Segments, reducer: Reducer, read: Mapping[str, str]) -> Launch:
         def segment() -> None:
             y = t.gather(first, end, v.type, v.constant(reducer.start), joined)
             n = t.gather(first, end, "i64", "0", counted)
-            values = {"y": y, "n": v.splat(t.lines.let(f"uitofp i64 {n} to float"))}
+            values = {"y": y, "n": t.counted(n)}
             place = t.add(t.mul(t.index("indices", first, 32), t.word("width")), d)
             t.store("Y", place, _written(t, reducer.finish, values))
 
@@ -251,14 +251,14 @@ def _from_ids(row: Backward, s: Segments, there: Collection[str]) -> Launch:
         m = t.index("by", i, 32)
         good = t.below(m, t.word("segments"))
         when(t.lines, good, lambda: (t.add_to("many", m), None)[1])
-        t.report(t.lines.let(f"xor i1 {good}, true"))
+        t.require(good)
 
     def spread(t: Threads, k: str) -> None:
         i, d = t.split(k, t.word("width"))
         m = t.index("by", i, 32)
 
         def row_of_segment() -> None:
-            n = t.single.splat(t.lines.let(f"uitofp i64 {t.index('many', m)} to float"))
+            n = t.counted(t.index("many", m))
             values = {"n": n, "dy": t.load("dY", t.add(t.mul(m, t.word("width")), d))}
             t.store("dX", k, _written(t, reducer.back, values | _weight(t, reducer.weighted, i)))
 
@@ -274,7 +274,7 @@ def _from_ids(row: Backward, s: Segments, there: Collection[str]) -> Launch:
     )
 
 
-def _backward(row: Backward, op: OpView, specs: Specs) -> Launch:
+def _backward(row: Backward, op: OpView, specs: Mapping[str, TensorSpec]) -> Launch:
     reducer, dY, dX = row.reducer, specs["dY"], specs[op.output_letters[0]]
     M, rows, table = dY.shape[0], dX.shape[0], specs["DATA"].shape[0] if row.gathered else 0
     s = Segments(M, math.prod(dY.shape[1:]), rows, table, _bits(specs["INDICES"]) if row.gathered else 0)
@@ -292,13 +292,13 @@ def _backward(row: Backward, op: OpView, specs: Specs) -> Launch:
 
 def _register_forward(type: str, row: Forward) -> None:
     @translated(segment_reductions[type])
-    def reduction(op: OpView, specs: Specs) -> Launch:
+    def reduction(op: OpView, specs: Mapping[str, TensorSpec]) -> Launch:
         return _forward(row, op, specs)
 
 
 def _register_backward(type: str, row: Backward) -> None:
     @translated(segment_gradients[type])
-    def gradient(op: OpView, specs: Specs) -> Launch:
+    def gradient(op: OpView, specs: Mapping[str, TensorSpec]) -> Launch:
         return _backward(row, op, specs)
 
 
