@@ -85,6 +85,11 @@ def named(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> dict[s
     return found
 
 
+def flat(specs: Mapping[str, Spec | list[Spec]]) -> list[Spec]:
+    """Return specs by letter one by one, those of variadic letters too."""
+    return [one for found in specs.values() for one in (found if isinstance(found, list) else [found])]
+
+
 def _strange(op: OpView, given: Mapping[str, Any], *, float32: bool | Collection[str]) -> str | None:
     """Return why the types of elements are not compiled, or None."""
     declared = {**op.schema.inputs_by_letter, **op.schema.outputs_by_letter}

@@ -124,7 +124,7 @@ def form_of(dims: Sequence[int], last: bool) -> Form:
     return Form(tuple(extents), tuple(steps))
 
 
-def refusal(specs: Sequence[Spec], window: Window) -> Unsupported | None:
+def refusal(specs: Sequence[Spec | None], window: Window) -> Unsupported | None:
     """Return why nothing is convolved of these, or None."""
     kinds = {spec.dtype for spec in specs if isinstance(spec, TensorSpec)}
     if len(kinds) != 1 or not kinds <= TYPES.keys():

@@ -87,6 +87,31 @@ def sums_of(context: Context, image: Image, slope: Form, letters: tuple[str, str
     return [Lent(CHANNEL_SUMS.choose(task).run)]
 
 
+def forward_launch(
+    op: OpView, context: Context, image: Image | Unsupported, steps: tuple[Behind, ...]
+) -> Launch | Unsupported:
+    """Return the launch of Y of X, W, and whatever else an operator reads."""
+    if isinstance(image, Unsupported):
+        return image
+    letters = {letter: letter for letter in ("X", "W", "Y", *op.input_letters)}
+    return joined(works_of(op, context, image, Convolution(Direction.FORWARD, letters, steps)))
+
+
+def gradient_launch(
+    op: OpView, context: Context, image: Image | Unsupported, filters: Convolution, data: Convolution
+) -> Launch | Unsupported:
+    """Return the launch of dW, and of db and dX where these are asked for, which sees dY as the image or the result."""
+    if isinstance(image, Unsupported):
+        return image
+    slope = image.Y if filters.letters["Y"] == "dY" else image.X
+    parts = [works_of(op, context, image, filters)]
+    if "db" in op.output_letters:
+        parts.append(sums_of(context, image, slope, ("dY", "db")))
+    if "dX" in op.output_letters:
+        parts.append(works_of(op, context, image, data))
+    return joined(*parts)
+
+
 def joined(*parts: list[Work] | Unsupported) -> Launch | Unsupported:
     """Return the launch of several tasks, or why one of them is refused."""
     works: list[Work] = []
