@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 
 from tazza.device import Context
 from tazza.engines.cudnn import cudnn_kernel
-from tazza.engines.cudnn.graph import Behind, Direction
-from tazza.engines.cudnn.image import Image, image_of, refusal
+from tazza.engines.cudnn.graph import Behind, Direction, Problem
+from tazza.engines.cudnn.image import image_of, refusal
 from tazza.engines.cudnn.works import Convolution, forward_launch, gradient_launch
 from tazza.operator import Launch, OpView, Spec, Unsupported
 from tazza.ops.nn.conv import conv_gradients, conv_window, convs
@@ -18,7 +18,7 @@ from tazza.ops.nn.conv_relu import CONV_RELU
 from tazza.tensor import TensorSpec
 
 
-def conv_image(op: OpView, X: TensorSpec, W: TensorSpec, Y: TensorSpec, *others: Spec | None) -> Image | Unsupported:
+def conv_image(op: OpView, X: TensorSpec, W: TensorSpec, Y: TensorSpec, *others: Spec | None) -> Problem | Unsupported:
     """Return the convolution of an operator, which has others among its blobs, or why there is none."""
     window, _ = conv_window(op, X.shape, W.shape)
     reason = refusal([X, W, Y, *others], window)

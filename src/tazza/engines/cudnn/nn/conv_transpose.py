@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from tazza.device import Context
 from tazza.engines.cudnn import cudnn_kernel
-from tazza.engines.cudnn.graph import Direction
-from tazza.engines.cudnn.image import Image, image_of, refusal
+from tazza.engines.cudnn.graph import Direction, Problem
+from tazza.engines.cudnn.image import image_of, refusal
 from tazza.engines.cudnn.works import Convolution, bias_on, gradient_launch, joined, works_of
 from tazza.operator import Launch, OpView, Spec, Unsupported
 from tazza.ops.nn.conv_transpose import CONV_TRANSPOSE, CONV_TRANSPOSE_GRADIENT, conv_transpose_window
@@ -21,7 +21,7 @@ from tazza.tensor import TensorSpec
 
 def _image(
     op: OpView, specs: Sequence[Spec | None], X: TensorSpec, W: TensorSpec, Y: TensorSpec
-) -> Image | Unsupported:
+) -> Problem | Unsupported:
     """Return the convolution of Y with W that has the shape of X."""
     window, _ = conv_transpose_window(op, X.shape, W.shape)
     ends = extents_of(op, Y.shape), extents_of(op, X.shape)
