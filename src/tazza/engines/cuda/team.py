@@ -228,8 +228,7 @@ class Team:
         if self.deal.parts:
             begin = self.mul(self.part, self.w["chunk"])
             end = self.add(begin, self.w["chunk"])
-            lines.declare("i64 @llvm.smin.i64(i64, i64)")
-            begin, end = (lines.let(f"call i64 @llvm.smin.i64(i64 {one}, i64 {self.elements})") for one in (begin, end))
+            begin, end = (lines.least(one, self.elements) for one in (begin, end))
         whole = self.two("udiv", self.two("sub", end, begin), team * each)
 
         def several(k: str, carried: Sequence[str]) -> Sequence[str]:

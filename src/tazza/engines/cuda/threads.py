@@ -107,15 +107,11 @@ class Threads:
 
     def least(self, a: str, b: str | int) -> str:
         """Return the smaller of two int64."""
-        return self._extreme("smin", a, b)
+        return self.lines.least(a, b)
 
     def most(self, a: str, b: str | int) -> str:
         """Return the larger of two int64."""
-        return self._extreme("smax", a, b)
-
-    def _extreme(self, name: str, a: str, b: str | int) -> str:
-        self.lines.declare(f"i64 @llvm.{name}.i64(i64, i64)")
-        return self.lines.let(f"call i64 @llvm.{name}.i64(i64 {a}, i64 {b})")
+        return self.lines.most(a, b)
 
     def select(self, condition: str, yes: str, no: str | int, kind: str = "i64") -> str:
         """Return one of two values of a type."""
@@ -198,6 +194,15 @@ class Threads:
     def store(self, name: str, i: str, value: str, dtype: DataType = DataType.FLOAT) -> None:
         """Write element i of a blob of floating point."""
         store(self._lanes(dtype), dtype, value, self.pointer(name), i, None)
+
+    def load_wide(self, name: str, i: str, dtype: DataType) -> str:
+        """Return element i of a blob of floating point in float64."""
+        found = self.load(name, i, dtype)
+        return found if dtype is DataType.DOUBLE else self.widened(found)
+
+    def store_wide(self, name: str, i: str, value: str, dtype: DataType) -> None:
+        """Write a float64 to element i of a blob of floating point; 16 bits are made of float32."""
+        self.store(name, i, value if dtype is DataType.DOUBLE else self.narrow(value), dtype)
 
     def _lanes(self, dtype: DataType) -> Lanes:
         return self.wide if dtype is DataType.DOUBLE else self.single

@@ -7,10 +7,10 @@ it to `behind` behind it. The gradient computes scale anew, into scratch memory,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from tazza.codegen.block import Scratch, Word, float_word
-from tazza.codegen.loop import carry_loop
+from tazza.codegen.loop import fold_loop
 from tazza.codegen.vector import Emission
 from tazza.engines.cuda.threads import Threads, each_launch
 from tazza.engines.cuda.translated import addresses, translated
@@ -41,29 +41,20 @@ def _window(t: Threads, i: str, ends: tuple[str, str], body: Callable[[str], str
     begin = t.most(t.two("sub", c, t.word(ends[0])), 0)
     end = t.least(t.add(t.add(c, t.word(ends[1])), 1), t.word("channels"))
 
-    def add(k: str, sums: Sequence[str]) -> list[str]:
-        place = t.add(i, t.mul(t.two("sub", k, c), t.word("step")))
-        return [v.add(sums[0], body(place))]
+    def add(k: str, total: str) -> str:
+        return v.add(total, body(t.add(i, t.mul(t.two("sub", k, c), t.word("step")))))
 
-    return carry_loop(v, begin, end, [v.constant(0.0)], add)[0]
-
-
-def _wide(t: Threads, name: str, i: str, dtype: DataType) -> str:
-    return t.widened(t.load(name, i, dtype))
+    return fold_loop(v, begin, end, v.constant(0.0), add)
 
 
 def _scale(t: Threads, i: str, dtype: DataType) -> str:
     """Return scale of element i, in float64."""
 
     def square(place: str) -> str:
-        x = _wide(t, "X", place, dtype)
+        x = t.load_wide("X", place, dtype)
         return t.wide.mul(x, x)
 
     return t.wide.add(t.real("bias"), t.wide.mul(t.real("weight"), _window(t, i, ("before", "behind"), square)))
-
-
-def _store(t: Threads, name: str, i: str, value: str, dtype: DataType) -> None:
-    t.store(name, i, t.narrow(value), dtype)
 
 
 def _refusal(specs: Mapping[str, TensorSpec]) -> Unsupported | None:
@@ -89,9 +80,9 @@ def lrn(op: OpView, X: TensorSpec, specs: Mapping[str, TensorSpec]) -> Launch | 
 
     def write(t: Threads, i: str) -> None:
         s = _scale(t, i, dtype)
-        _store(t, "Y", i, t.wide.mul(_wide(t, "X", i, dtype), _power(t, s)), dtype)
+        t.store_wide("Y", i, t.wide.mul(t.load_wide("X", i, dtype), _power(t, s)), dtype)
         if "scale" in made:
-            _store(t, "scale", i, s, dtype)
+            t.store_wide("scale", i, s, dtype)
 
     words = {**_words(op, X), **addresses("X", *made)}
     return each_launch(f"lrn {dtype.label}", X.size, words, write)
@@ -105,19 +96,19 @@ def lrn_gradient(op: OpView, X: TensorSpec, specs: Mapping[str, TensorSpec]) -> 
         return reason
 
     def scales(t: Threads, i: str) -> None:
-        t.store("scale", i, _scale(t, i, dtype), DataType.DOUBLE)
+        t.store_wide("scale", i, _scale(t, i, dtype), DataType.DOUBLE)
 
     def write(t: Threads, i: str) -> None:
         v = t.wide
 
         def part(place: str) -> str:
-            product = v.mul(_wide(t, "dY", place, dtype), _wide(t, "Y", place, dtype))
-            return v.div(product, t.load("scale", place, DataType.DOUBLE))
+            product = v.mul(t.load_wide("dY", place, dtype), t.load_wide("Y", place, dtype))
+            return v.div(product, t.load_wide("scale", place, DataType.DOUBLE))
 
         seen = _window(t, i, ("behind", "before"), part)  # of even size it is not symmetric
-        own = v.mul(_wide(t, "dY", i, dtype), _power(t, t.load("scale", i, DataType.DOUBLE)))
+        own = v.mul(t.load_wide("dY", i, dtype), _power(t, t.load("scale", i, DataType.DOUBLE)))
         factor = v.mul(v.mul(v.constant(2.0), t.real("weight")), t.real("beta"))
-        _store(t, "dX", i, v.sub(own, v.mul(v.mul(factor, _wide(t, "X", i, dtype)), seen)), dtype)
+        t.store_wide("dX", i, v.sub(own, v.mul(v.mul(factor, t.load_wide("X", i, dtype)), seen)), dtype)
 
     given: dict[str, Word] = {**_words(op, X), **addresses("X"), "scale": Scratch()}
     scratch = X.size * DataType.DOUBLE.itemsize

@@ -95,8 +95,7 @@ class Top:
 
     def _larger(self, v: Lanes, a: str, b: str) -> str:
         del v
-        self.lines.declare("i64 @llvm.smax.i64(i64, i64)")
-        return self._held(self.lines.let(f"call i64 @llvm.smax.i64(i64 {self._whole(a)}, i64 {self._whole(b)})"))
+        return self._held(self.lines.most(self._whole(a), self._whole(b)))
 
     def _key(self, one: Element) -> str:
         _, place, r, there = one
