@@ -13,13 +13,11 @@ import numpy as np
 
 from tazza.codegen.block import Slot, Word, float_word
 from tazza.codegen.rows import when
-from tazza.device import current_context
 from tazza.device.philox import FACTORS, ROUNDS, STEPS, TURN, WORDS
 from tazza.engines.cuda import KIND, unavailable
+from tazza.engines.cuda.launch import bound_alone
 from tazza.engines.cuda.threads import Threads, each_launch
-from tazza.errors import UnsupportedError
-from tazza.operator import Operands
-from tazza.random import DEVICE_STREAMS, Draw, Generator
+from tazza.random import DEVICE_STREAMS, Draw
 from tazza.tensor.offer import Offer, Unsupported
 
 
@@ -42,8 +40,7 @@ def solve(task: Draw) -> Offer[Callable[[], None]] | Unsupported:
         "y": Slot("y"),
     }
     launch = each_launch(f"random {task.kind}", threads, words, partial(_write, task.kind))
-    operands = Operands({"y": task.target}, None, _no_generator, current_context(task.place))
-    return Offer(launch.bind(operands))
+    return Offer(bound_alone(launch, {"y": task.target}, task.place))
 
 
 def _word(kind: str, value: float) -> int:
@@ -114,7 +111,3 @@ WRITERS: Mapping[str, Callable[[Threads, list[str]], list[str]]] = {
     "integers": _integers,
 }
 """Kind of numbers -> what makes four of four words."""
-
-
-def _no_generator() -> Generator:
-    raise UnsupportedError("the words follow from a counter")

@@ -22,23 +22,12 @@ from tazza.codegen.typed import MEMORY
 from tazza.codegen.vector import Emission
 from tazza.data_class import dataclass
 from tazza.device import Context
-from tazza.engines.cuda import KIND
+from tazza.engines.cuda import make_on_demand
 from tazza.engines.cuda.coordinate import coordinates, place_in
 from tazza.engines.cuda.launch import SMALL, THREADS, Brought, GridLaunch, Held, blocks_for, own_code
 from tazza.engines.cuda.typed import typed_launch
 from tazza.errors import UnsupportedError
-from tazza.operator import (
-    KERNELS,
-    Expression,
-    Kernel,
-    LaidOut,
-    Launch,
-    OpSchema,
-    OpView,
-    Spec,
-    Unsupported,
-    kernel_key,
-)
+from tazza.operator import Expression, LaidOut, Launch, OpSchema, OpView, Spec, Unsupported
 from tazza.tensor import DataType
 
 
@@ -193,9 +182,5 @@ def _elements(lines: Lines, form: _Form, places: Sequence[str]) -> None:
 
 def register_formula(schema: OpSchema) -> None:
     """Register the kernel of an operator type that has a formula; it is made on demand, so no index lists it."""
-    key = kernel_key(schema.type, KIND, KIND)
-    KERNELS.setdefault(
-        key,
-        Kernel(*key, prepare=prepare_formula, accepts=accepts_dense, batch_invariant=True),
-        help="compiled from the formula",
-    )
+    how = {"accepts": accepts_dense, "batch_invariant": True}
+    make_on_demand(schema.type, prepare_formula, "compiled from the formula", **how)

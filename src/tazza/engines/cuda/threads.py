@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TypeAlias
 
-from tazza.codegen.block import Word
+from tazza.codegen.block import Slot, Word
 from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.loop import carry_loop, load, store
+from tazza.codegen.loop import carry_loop, fold_loop, load, store, while_loop
 from tazza.codegen.nvptx import GridKernel, place
 from tazza.codegen.rows import element, when
 from tazza.codegen.rows import index_at as index_from
@@ -125,27 +125,12 @@ class Threads:
         """Return the sum of `value(i)` in float32 for i from begin to end, behind what there is to start with."""
         v = self.single
         first = v.constant(0.0) if start is None else start
-        return carry_loop(v, begin, end, [first], lambda i, sums: [v.add(sums[0], value(i))])[0]
+        return fold_loop(v, begin, end, first, lambda i, total: v.add(total, value(i)))
 
     def gather(self, first: str, behind: str, kind: str, start: str, body: Follow) -> str:
         """Return what `i, value = body(i, value)` makes of a value, from `first` on, as long as i is below `behind`."""
-        lines = self.lines
-        test, inside, done = lines.fresh("test"), lines.fresh("body"), lines.fresh("done")
-        before, i, value = lines.block, f"%{lines.fresh('i')}", f"%{lines.fresh('value')}"
-        lines.do(f"br label %{test}")
-        lines.label(test)
-        entry = len(lines.lines)
-        lines.do(f"br i1 {self.compare('slt', i, behind)}, label %{inside}, label %{done}")
-        lines.label(inside)
-        following, new = body(i, value)
-        last = lines.block
-        lines.do(f"br label %{test}")
-        lines.lines[entry:entry] = [
-            f"  {i} = phi i64 [ {first}, %{before} ], [ {following}, %{last} ]",
-            f"  {value} = phi {kind} [ {start}, %{before} ], [ {new}, %{last} ]",
-        ]
-        lines.label(done)
-        return value
+        starts = [("i64", first), (kind, start)]
+        return while_loop(self.lines, starts, lambda at: self.compare("slt", at[0], behind), lambda at: body(*at))[1]
 
     def follow(self, first: str, behind: str, body: Callable[[str], str]) -> None:
         """Run `i = body(i)` from `first` on, as long as i is below `behind`."""
@@ -270,3 +255,12 @@ def each_launch(
     code = own_code(f"each {name} {names}", GridKernel(len(block), lay))
     status = Status(names.index(STATUS), complaint) if complaint else None
     return GridLaunch(code, (*block.values(),), blocks_for(count), THREADS, scratch_bytes, status, recorded)
+
+
+def zeros_launch(letter: str, count: int) -> GridLaunch:
+    """Return the launch that makes so many elements of a blob 0, in float32."""
+
+    def write(t: Threads, i: str) -> None:
+        t.store("target", i, t.single.constant(0.0))
+
+    return each_launch("zeros", count, {"target": Slot(letter)}, write)

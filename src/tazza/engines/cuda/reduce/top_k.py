@@ -19,7 +19,7 @@ from tazza.data_class import dataclass
 from tazza.engines.cuda import rows
 from tazza.engines.cuda.launch import SMALL, GridLaunch, own_code
 from tazza.engines.cuda.team import Deal, Element, Limits, Team, deal_of
-from tazza.engines.cuda.threads import Threads, Whole, each_launch
+from tazza.engines.cuda.threads import Threads, Whole, each_launch, zeros_launch
 from tazza.engines.cuda.translated import addresses, translated
 from tazza.operator import Launch, LaunchChain, OpView, Unsupported
 from tazza.operator.row_program import Cut
@@ -175,9 +175,5 @@ def top_k_gradient(op: OpView, dV: TensorSpec, dX: TensorSpec) -> Launch:
 
         t.follow("0", t.word("k"), turn)
 
-    def clear(t: Threads, i: str) -> None:
-        t.store("dX", i, t.single.constant(0.0))
-
-    zeros = each_launch("zeros of top k", dX.size, addresses("dX"), clear)
     sums = each_launch("sums of top k", cut.before * cut.behind, words, add, complaint=COMPLAINT)
-    return LaunchChain((zeros, sums))
+    return LaunchChain((zeros_launch("dX", dX.size), sums))

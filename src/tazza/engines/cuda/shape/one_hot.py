@@ -19,7 +19,7 @@ def one_hot(Y: TensorSpec) -> Launch:
         marked = t.index("X", n)
         t.require(t.below(marked, t.word("columns")))
         own = t.compare("eq", marked, c)
-        t.store("Y", i, t.lines.let(f"select i1 {own}, {v.type} {v.constant(1.0)}, {v.type} {v.constant(0.0)}"))
+        t.store("Y", i, t.select(own, v.constant(1.0), v.constant(0.0), v.type))
 
     words = {"columns": max(1, Y.shape[1]), **addresses("X", "Y")}
     return each_launch("one hot", Y.size, words, write, complaint="a number that is no column")

@@ -14,7 +14,7 @@ from tazza.codegen.loop import count_loop
 from tazza.codegen.rows import when
 from tazza.data_class import dataclass
 from tazza.engines.cuda.occurrence import Occurrences, each_occurrence
-from tazza.engines.cuda.threads import Threads, each_launch
+from tazza.engines.cuda.threads import Threads, each_launch, zeros_launch
 from tazza.engines.cuda.translated import translated
 from tazza.operator import Launch, LaunchChain, OpView, Unsupported
 from tazza.ops.shape.batch_permutation import BATCH_PERMUTATION, BATCH_PERMUTATION_GRADIENT
@@ -51,7 +51,7 @@ class Parts:
         if not self.wraps:
             return found
         behind = t.add(found, t.word("parts"))
-        return t.lines.let(f"select i1 {t.compare('slt', found, 0)}, i64 {behind}, i64 {found}")
+        return t.select(t.compare("slt", found, 0), behind, found)
 
     def copies(self, places: Mapping[str, Slot]) -> Launch:
         """Return the launch of target[a, i] = source[a, index i]."""
@@ -71,7 +71,7 @@ class Parts:
 
     def sums(self, places: Mapping[str, Slot]) -> Launch:
         """Return the launches of target[a, index i] += source[a, i], from zeros."""
-        zeros = each_launch("zeros", self.outer * self.parts * self.width, {"target": places["target"]}, _zero)
+        zeros = zeros_launch(places["target"].letter, self.outer * self.parts * self.width)
         if self.matched:
             return LaunchChain((zeros, self._own_sums(places)))
         found = Occurrences(self.taken, self.parts, self.bits, letter=places["indices"].letter)
@@ -115,10 +115,6 @@ class Parts:
 
         words = {**self.words, "rows": self.taken, **places}
         return each_launch(f"own sums {self.bits}", self.outer * self.width, words, write, complaint=COMPLAINT)
-
-
-def _zero(t: Threads, i: str) -> None:
-    t.store("target", i, t.single.constant(0.0))
 
 
 @translated(gathers["Gather"], gathers["BatchGather"], BATCH_GATHER_GRADIENT)
