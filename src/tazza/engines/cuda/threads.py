@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from tazza.codegen.block import Slot, Word
 from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.loop import carry_loop, fold_loop, load, store, while_loop
+from tazza.codegen.loop import carry_loop, chosen, fold_loop, load, store, while_loop
 from tazza.codegen.nvptx import GridKernel, place
 from tazza.codegen.rows import element, when
 from tazza.codegen.rows import index_at as index_from
@@ -41,8 +41,27 @@ class Whole:
     type: str = "i64"
 
 
+class Numbers:
+    """Writes whole numbers of 64 bits."""
+
+    __slots__ = ()
+    lines: Lines
+
+    def two(self, name: str, a: str, b: str | int) -> str:
+        """Return an instruction on two int64, such as `add`, `udiv`, `urem`."""
+        return self.lines.let(f"{name} i64 {a}, {b}")
+
+    def add(self, a: str, b: str | int) -> str:
+        """A + b."""
+        return self.two("add", a, b)
+
+    def mul(self, a: str, b: str | int) -> str:
+        """A * b."""
+        return self.two("mul", a, b)
+
+
 @dataclass(slots=True)
-class Threads:
+class Threads(Numbers):
     """Writes what a thread does: `names` are those of the words of the block, in their order."""
 
     lines: Lines
@@ -80,18 +99,6 @@ class Threads:
         self.report(self.lines.let(f"xor i1 {good}, true"))
 
     # -- whole numbers -------------------------------------------------------------------------------------------------
-
-    def two(self, name: str, a: str, b: str | int) -> str:
-        """Return an instruction on two int64, such as `add`, `udiv`, `urem`."""
-        return self.lines.let(f"{name} i64 {a}, {b}")
-
-    def add(self, a: str, b: str | int) -> str:
-        """A + b."""
-        return self.two("add", a, b)
-
-    def mul(self, a: str, b: str | int) -> str:
-        """A * b."""
-        return self.two("mul", a, b)
 
     def split(self, i: str, extent: str | int) -> tuple[str, str]:
         """Return i // extent and i % extent; neither is negative."""
@@ -138,15 +145,7 @@ class Threads:
 
     def where(self, good: str, value: Callable[[], str], otherwise: str, kind: str) -> str:
         """Return a value that is made where a condition holds, and something else elsewhere; both are of one type."""
-        lines = self.lines
-        before, yes, join = lines.block, lines.fresh("yes"), lines.fresh("join")
-        lines.do(f"br i1 {good}, label %{yes}, label %{join}")
-        lines.label(yes)
-        made = value()
-        inside = lines.block
-        lines.do(f"br label %{join}")
-        lines.label(join)
-        return lines.let(f"phi {kind} [ {otherwise}, %{before} ], [ {made}, %{inside} ]")
+        return chosen(self.lines, good, kind, lambda: [value()], lambda: [otherwise])[0]
 
     def narrow(self, value: str) -> str:
         """Return a float64 as a float32."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from tazza.codegen.block import Word, float_word
 from tazza.engines.cuda.threads import Threads, Write, each_launch
 from tazza.engines.cuda.translated import addresses, translated
-from tazza.engines.cuda.vision.image import Images, Span, place_of, split_image, summed
+from tazza.engines.cuda.vision.image import Span, image_pair, place_of, split_image, summed
 from tazza.operator import Launch, OpSchema, OpView
 from tazza.ops.vision.pad_image import PAD_IMAGE, PAD_IMAGE_GRADIENT, pads_of
 from tazza.tensor import TensorSpec
@@ -79,8 +79,7 @@ def _register(schema: OpSchema, write: Callable[[str], Write], given: str, made:
     @translated(schema, float32={given})
     def pad_image(op: OpView, specs: Mapping[str, TensorSpec]) -> Launch:
         back = given == "dY"
-        shapes = [specs[letter].shape for letter in ((made, given) if back else (given, made))]
-        image, padded = (Images.of(shape, op.order) for shape in shapes)
+        image, padded = image_pair(specs, given, made, op.order)
         words: dict[str, Word] = {**image.words("image"), **padded.words("padded"), **addresses(given, made)}
         for name, n, (head, _) in zip("HW", image.image, pads_of(op), strict=True):
             words |= {f"head{name}": head, **({} if back else {f"image{name}": n})}

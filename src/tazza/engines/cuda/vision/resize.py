@@ -17,7 +17,7 @@ from tazza.codegen.block import Word, float_word
 from tazza.data_class import dataclass
 from tazza.engines.cuda.threads import Threads, each_launch
 from tazza.engines.cuda.translated import addresses, translated
-from tazza.engines.cuda.vision.image import Images, Span, place_of, split_image, summed
+from tazza.engines.cuda.vision.image import Images, Span, image_pair, place_of, split_image, summed
 from tazza.operator import Launch, OpSchema, OpView, Unsupported
 from tazza.ops.vision.resize import (
     RESIZE_NEAREST,
@@ -161,8 +161,7 @@ def _register(schema: OpSchema, write: Callable[[Threads, str], None], given: st
         if op.has_input("scales"):
             return Unsupported("an input says the scales")
         back = given == "dY"
-        shapes = [specs[letter].shape for letter in ((made, given) if back else (given, made))]
-        image, resized = (Images.of(shape, order_of(op)) for shape in shapes)
+        image, resized = image_pair(specs, given, made, order_of(op))
         h, w = _steps(op, image, resized, nearest=nearest)
         words: dict[str, Word] = {**image.words("image"), **resized.words("resized")}
         words |= {f"resized{name}": n for name, n in zip("HW", resized.image, strict=True) if back}
