@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tazza.codegen.prepare import compiles, named
+from tazza.codegen.prepare import compiles, flat, named
 from tazza.device import current_context
 from tazza.engines.native.nn import softmax
 from tazza.engines.native.shape import copy
@@ -59,3 +59,8 @@ def test_engines_of_kernels(type: str, engine: str) -> None:
     found = KERNELS[(type, "cpu", engine)]
     assert found.engine == engine
     assert found.batch_invariant == (type == "Softmax")
+
+
+def test_specs_one_by_one() -> None:
+    X, S = TensorSpec((3,), DataType.FLOAT), [TensorSpec((k,), DataType.FLOAT) for k in (2, 5)]
+    assert flat({"X": X, "S": S}) == [X, *S]

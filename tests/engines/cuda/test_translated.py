@@ -43,6 +43,13 @@ def test_letters_of_the_host_lie_in_any_way(letter: str, taken: bool) -> None:
     assert KERNELS["Slice", KIND, KIND].accepts(letter, spec) is taken
 
 
+def test_letters_that_are_overwritten_lie_in_any_way() -> None:
+    dims = (2, 3, 5, 7)
+    spec = TensorSpec(dims, DataType.FLOAT, layout=channels_last(dims))
+    accepts = KERNELS["ScatterWeightedSum", KIND, KIND].accepts
+    assert (accepts("X0", spec), accepts("X", spec)) == (True, False)
+
+
 def test_kernels_belong_to_the_file_that_declares_them() -> None:
     """By that name an index finds the file that has to be loaded."""
     for type, module in (("Transpose", "shape.transpose"), ("LengthsSum", "sparse.segment_reduction")):
