@@ -26,5 +26,5 @@ BACKWARD = Unit(
     ("dH_prev",),
     {"dH_prev": "dH"},
 )
-register_unit(GRU_UNIT, FORWARD)
-register_unit(GRU_UNIT_GRADIENT, BACKWARD)
+register_unit(GRU_UNIT, FORWARD, __name__)
+register_unit(GRU_UNIT_GRADIENT, BACKWARD, __name__)

@@ -95,11 +95,10 @@ def _write(t: Threads, k: str, unit: Unit, *, ragged: bool, drop: bool) -> None:
     when(t.lines, t.compare("slt", t.word("timestep"), t.index("seq_lengths", n, 32)), within, beyond)
 
 
-def register_unit(schema: OpSchema, unit: Unit) -> None:
-    """Register the kernel of an operator that computes a unit."""
+def register_unit(schema: OpSchema, unit: Unit, module: str) -> None:
+    """Register the kernel of an operator that computes a unit, as one of a module."""
     letter = "C_prev" if "C_prev" in unit.read else "H_prev"
 
-    @translated(schema, float32={letter})
     def prepare(op: OpView, specs: Mapping[str, TensorSpec]) -> Launch:
         state = specs[letter]
         ragged, drop = op.has_input("seq_lengths"), bool(op.drop_states)
@@ -114,6 +113,9 @@ def register_unit(schema: OpSchema, unit: Unit) -> None:
 
         return each_launch(f"{op.type} {ragged} {drop}", state.size, words, write)
 
+    prepare.__module__ = module
+    translated(schema, float32={letter})(prepare)
 
-register_unit(LSTM_UNIT, FORWARD)
-register_unit(LSTM_UNIT_GRADIENT, BACKWARD)
+
+register_unit(LSTM_UNIT, FORWARD, __name__)
+register_unit(LSTM_UNIT_GRADIENT, BACKWARD, __name__)
