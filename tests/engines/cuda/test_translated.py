@@ -52,7 +52,11 @@ def test_letters_that_are_overwritten_lie_in_any_way() -> None:
 
 def test_kernels_belong_to_the_file_that_declares_them() -> None:
     """By that name an index finds the file that has to be loaded."""
-    belongs = {"Transpose": "shape.transpose", "LengthsSum": "sparse.segment_reduction", "GRUUnit": "recurrent.gru_unit"}
+    belongs = {
+        "Transpose": "shape.transpose",
+        "LengthsSum": "sparse.segment_reduction",
+        "GRUUnit": "recurrent.gru_unit",
+    }
     for type, module in belongs.items():
         assert KERNELS[type, KIND, KIND].module == f"tazza.engines.cuda.{module}"
 
