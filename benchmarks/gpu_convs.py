@@ -16,7 +16,7 @@ from typing import cast
 
 from tazza.device import current_context, device_of
 from tazza.engines.cudnn.graph import Behind, Direction, Problem
-from tazza.engines.cudnn.image import Image, image_of
+from tazza.engines.cudnn.image import image_of
 from tazza.engines.cudnn.launch import maker_of
 from tazza.engines.cudnn.library import CUDNN
 from tazza.engines.cudnn.plan import Plan, Wishes, able_candidates, choose_plan
@@ -34,12 +34,12 @@ MOST_PLANS = 12
 PLACE = CUDAPlace(0)
 
 
-def convolutions(batch: int) -> Counter[Image]:
+def convolutions(batch: int) -> Counter[Problem]:
     """Return the convolutions of the net, and how often each stands in it."""
     return Counter(_convolutions(batch))
 
 
-def _convolutions(batch: int) -> Iterator[Image]:
+def _convolutions(batch: int) -> Iterator[Problem]:
     model = CLASSIFIERS[MODEL].inference()
     made = {
         output: spec
@@ -67,14 +67,14 @@ def timed(problem: Problem, wishes: Wishes) -> tuple[Plan, float, Plan, float]:
     return first, times[0], fitting[best], times[best]
 
 
-def row(title: str, found: Counter[Image], kind: DataType, wishes: Wishes, steps: tuple[Behind, ...] = ()) -> None:
+def row(title: str, found: Counter[Problem], kind: DataType, wishes: Wishes, steps: tuple[Behind, ...] = ()) -> None:
     """Print the sums of a way to compute, in microseconds, and where the search changes most."""
     for direction in Direction:
         if steps and direction is not Direction.FORWARD:
             continue
         sums, worst = [0.0, 0.0], ("", 0.0)
         for image, count in found.items():
-            problem = replace(image, dtype=kind).problem(direction, steps)
+            problem = replace(image, dtype=kind, direction=direction, steps=steps)
             first, own, best, least = timed(problem, wishes)
             sums = [sums[0] + count * own, sums[1] + count * least]
             lost = count * (own - least)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tazza.codegen.prepare import compiles, named
+from tazza.codegen.prepare import compiles, flat, named
 from tazza.device import current_context
 from tazza.engines.native.nn import softmax
 from tazza.engines.native.shape import copy
 from tazza.errors import SchemaError
-from tazza.operator import KERNELS, OpView, Unsupported, find_schema, operator_def
+from tazza.operator import KERNELS, OpView, Spec, Unsupported, find_schema, operator_def
 from tazza.operator.index import load_kernel
 from tazza.operator.kernel import Offered, Prepare
 from tazza.ops.nn.softmax import SOFTMAX
@@ -59,3 +59,9 @@ def test_engines_of_kernels(type: str, engine: str) -> None:
     found = KERNELS[(type, "cpu", engine)]
     assert found.engine == engine
     assert found.batch_invariant == (type == "Softmax")
+
+
+def test_specs_one_by_one() -> None:
+    X = TensorSpec((3,), DataType.FLOAT)
+    S: list[Spec] = [TensorSpec((k,), DataType.FLOAT) for k in (2, 5)]
+    assert flat({"X": X, "S": S}) == [X, *S]

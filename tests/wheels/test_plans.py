@@ -15,7 +15,7 @@ import pytest
 
 from tazza.engines.cudnn.descriptor import Maker
 from tazza.engines.cudnn.graph import Behind, Direction, Problem, operation_graph
-from tazza.engines.cudnn.image import ALGORITHMS, Image, image_of
+from tazza.engines.cudnn.image import ALGORITHMS, image_of
 from tazza.engines.cudnn.plan import Wishes, choose_plan
 from tazza.errors import KernelError
 from tazza.graph.inference import infer_net
@@ -32,12 +32,12 @@ TYPES = (DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16)
 
 
 @cache
-def convolutions(name: str) -> tuple[Image, ...]:
+def convolutions(name: str) -> tuple[Problem, ...]:
     """Return the convolutions of a classifier, each once."""
     return tuple(dict.fromkeys(_convolutions(name)))
 
 
-def _convolutions(name: str) -> Iterator[Image]:
+def _convolutions(name: str) -> Iterator[Problem]:
     model = CLASSIFIERS[name].inference()
     made = {
         output: spec
@@ -53,13 +53,13 @@ def _convolutions(name: str) -> Iterator[Image]:
             yield image_of(view, X, W, Y.shape, conv_window(view, X.shape, W.shape)[0])
 
 
-def problems(image: Image, dtype: DataType) -> Iterator[Problem]:
+def problems(image: Problem, dtype: DataType) -> Iterator[Problem]:
     """Yield what a net computes of a convolution: Y, alone and with what follows it, and both gradients."""
-    typed = Image(dtype, image.X, image.W, image.Y, image.windows, image.compute)
+    typed = replace(image, dtype=dtype)
     for steps in ((), (Behind.BIAS,), (Behind.BIAS, Behind.RELU), (Behind.OPERAND, Behind.BIAS, Behind.STRICT_RELU)):
-        yield typed.problem(Direction.FORWARD, steps)
-    yield typed.problem(Direction.BACKWARD_DATA)
-    yield typed.problem(Direction.BACKWARD_FILTER)
+        yield replace(typed, steps=steps)
+    yield replace(typed, direction=Direction.BACKWARD_DATA)
+    yield replace(typed, direction=Direction.BACKWARD_FILTER)
 
 
 def _convolve() -> list[str]:
@@ -96,7 +96,7 @@ def test_tf32_is_taken_where_it_is_allowed() -> None:
     maker, tensor_cores = maker_for("NVIDIA H200"), [0, 0]
     for image in convolutions("resnet50"):
         for allowed in (False, True):
-            plan = choose_plan(maker, image.problem(Direction.FORWARD), Wishes(tf32=allowed))
+            plan = choose_plan(maker, image, Wishes(tf32=allowed))
             tensor_cores[allowed] += plan is not None and "TENSOR_CORE" in plan.notes
     assert tensor_cores[False] == 0
     assert tensor_cores[True] > len(convolutions("resnet50")) // 2
@@ -104,7 +104,7 @@ def test_tf32_is_taken_where_it_is_allowed() -> None:
 
 def test_a_small_limit_changes_the_plan() -> None:
     maker = maker_for("NVIDIA H200")
-    problem = convolutions("resnet50")[1].problem(Direction.FORWARD)
+    problem = convolutions("resnet50")[1]
     none = choose_plan(maker, problem, Wishes(limit=0))
     assert none is not None
     assert none.workspace_bytes == 0
@@ -120,10 +120,10 @@ def test_algorithms_of_old_are_there_or_not() -> None:
     assert {0, 1} <= {*there[Direction.BACKWARD_DATA]} & {*there[Direction.BACKWARD_FILTER]}
 
 
-def plan_by(maker: Maker, image: Image, direction: Direction, number: int) -> bool:
+def plan_by(maker: Maker, image: Problem, direction: Direction, number: int) -> bool:
     """Whether there is a plan by an algorithm."""
     wishes = Wishes(limit=1 << 40, forced=ALGORITHMS[direction][number])
-    return choose_plan(maker, image.problem(direction), wishes) is not None
+    return choose_plan(maker, replace(image, direction=direction), wishes) is not None
 
 
 def test_the_real_library_refuses_what_the_fake_one_does() -> None:

@@ -121,20 +121,29 @@ def logarithm(log: Function, base: float) -> Function:
 
 
 def exp2(exp: Function) -> Function:
-    """exp(r ln(2)) 2^n with x = n + r; 2^n in two parts, so that it need not be a number itself."""
+    """exp(r ln(2)) 2^n with x = n + r."""
 
     def write(v: Lanes, x: str) -> str:
         limited = v.floor_at(v.ceiling(x, 1025.0), -1080.0)
-        shifted = v.add(limited, v.constant(ROUND))
-        whole = v.int_op("sub", v.bits_of(shifted), v.bits_of(v.constant(ROUND)))
-        r = v.sub(limited, v.sub(shifted, v.constant(ROUND)))
-        value = exp(v, v.mul(r, v.constant(math.log(2))))
-        half = v.int_op("ashr", whole, v.whole(1))
-        for part in (half, v.int_op("sub", whole, half)):
-            value = v.mul(value, v.of_bits(v.int_op("shl", v.int_op("add", part, v.whole(1023)), v.whole(52))))
-        return value
+        whole, n = rounded(v, limited)
+        return scaled(v, exp(v, v.mul(v.sub(limited, n), v.constant(math.log(2)))), whole)
 
     return write
+
+
+def rounded(v: Lanes, x: str) -> tuple[str, str]:
+    """Return the whole number next to x, of at most 2^51, as one and in float64."""
+    shifted = v.add(x, v.constant(ROUND))
+    whole = v.int_op("sub", v.bits_of(shifted), v.bits_of(v.constant(ROUND)))
+    return whole, v.sub(shifted, v.constant(ROUND))
+
+
+def scaled(v: Lanes, value: str, whole: str) -> str:
+    """Return value 2^whole, made in two parts, so that the power need not be a number itself."""
+    half = v.int_op("ashr", whole, v.whole(1))
+    for part in (half, v.int_op("sub", whole, half)):
+        value = v.mul(value, v.of_bits(v.int_op("shl", v.int_op("add", part, v.whole(1023)), v.whole(52))))
+    return value
 
 
 def hypot(v: Lanes, x: str, y: str) -> str:

@@ -22,22 +22,15 @@ LOG_TERMS = 12
 """Of log((1 + s) / (1 - s)) on |s| <= 0.172, in powers of s^2."""
 LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 """ln(2) in two parts; the first has so few bits that its product with an exponent is exact."""
-ROUND = 1.5 * 2.0**52
 
 
 def _exp(v: Lanes, x: str) -> str:
     """2^n times the series of exp(r), where x = n ln(2) + r."""
     limited = v.floor_at(v.ceiling(x, 710.0), -746.0)
-    shifted = v.add(v.mul(limited, v.constant(1 / math.log(2))), v.constant(ROUND))
-    whole = v.int_op("sub", v.bits_of(shifted), v.bits_of(v.constant(ROUND)))
-    n = v.sub(shifted, v.constant(ROUND))
+    whole, n = grid_curve.rounded(v, v.mul(limited, v.constant(1 / math.log(2))))
     r = v.fma(n, v.constant(-LN2_LOW), v.fma(n, v.constant(-LN2_HIGH), limited))
     series = v.polynomial(r, [1 / math.factorial(k) for k in range(TERMS)])
-    half = v.int_op("ashr", whole, v.whole(1))
-    parts = (half, v.int_op("sub", whole, half))  # so that 2^n need not be a number itself
-    for part in parts:
-        series = v.mul(series, v.of_bits(v.int_op("shl", v.int_op("add", part, v.whole(1023)), v.whole(52))))
-    return series
+    return grid_curve.scaled(v, series, whole)
 
 
 def _log(v: Lanes, x: str) -> str:

@@ -6,7 +6,7 @@ here: text is not compiled, and what computes in float32 alone refuses other flo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
@@ -15,7 +15,7 @@ from tazza.device import Context
 from tazza.errors import SchemaError
 from tazza.operator import OpSchema, OpView, Role, Spec, Unsupported, launcher
 from tazza.operator.kernel import Offered, Prepare, parameters_of
-from tazza.operator.letter import BlobSpec, DTypes
+from tazza.operator.letter import BlobSpec
 from tazza.tensor import DataType, TensorSpec
 from tazza.tensor.place import CPU_KIND
 
@@ -26,7 +26,7 @@ def compiles(
     device: str = CPU_KIND,
     accepts: Callable[[str, Spec], bool] = accepts_rows,
     batch_invariant: bool = False,
-    float32: bool = False,
+    float32: bool | Collection[str] = False,
 ) -> Callable[[Callable[..., Offered]], Prepare]:
     """Register a function of letters as the kernel of schemas.
 
@@ -39,7 +39,7 @@ def compiles(
         device: kind of device.
         accepts: as for `launcher`.
         batch_invariant: as for `launcher`.
-        float32: refuse other types of elements where a schema lets float32 be one of several.
+        float32: refuse other types of elements where a schema lets float32 be one of several, or for these letters.
 
     Raises:
         SchemaError: a parameter is a letter of none of the schemas.
@@ -85,7 +85,12 @@ def named(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> dict[s
     return found
 
 
-def _strange(op: OpView, given: Mapping[str, Any], *, float32: bool) -> str | None:
+def flat(specs: Mapping[str, Spec | list[Spec]]) -> list[Spec]:
+    """Return specs by letter one by one, those of variadic letters too."""
+    return [one for found in specs.values() for one in (found if isinstance(found, list) else [found])]
+
+
+def _strange(op: OpView, given: Mapping[str, Any], *, float32: bool | Collection[str]) -> str | None:
     """Return why the types of elements are not compiled, or None."""
     declared = {**op.schema.inputs_by_letter, **op.schema.outputs_by_letter}
     for letter, found in given.items():
@@ -96,14 +101,15 @@ def _strange(op: OpView, given: Mapping[str, Any], *, float32: bool) -> str | No
                 return "text is not compiled"
             if declared[letter].role is Role.INDEX:  # labels may be declared as anything
                 continue
-            dtypes = _dtypes(declared, letter)
-            if float32 and (dtypes is None or (isinstance(dtypes, frozenset) and DataType.FLOAT in dtypes)):
+            if letter in float32 if isinstance(float32, Collection) else float32 and _lets_float32(declared, letter):
                 return f"it computes in float32, not {letter} of {spec}"
     return None
 
 
-def _dtypes(declared: Mapping[str, BlobSpec], letter: str) -> DTypes:
-    """Return the types of elements that a letter may have, which may be those of another one."""
+def _lets_float32(declared: Mapping[str, BlobSpec], letter: str) -> bool:
+    """Return whether a letter may have elements of float32; its types may be those of another one."""
     own = declared[letter]
     other = own.dtypes if isinstance(own.dtypes, str) else own.like
-    return own.dtypes if other is None else _dtypes(declared, other)
+    if other is not None:
+        return _lets_float32(declared, other)
+    return own.dtypes is None or (isinstance(own.dtypes, frozenset) and DataType.FLOAT in own.dtypes)

@@ -32,7 +32,7 @@ def test_text_is_refused() -> None:
 def test_letters_that_must_be_float32() -> None:
     rows = TensorSpec((2, 3), DataType.DOUBLE)
     given = [TensorSpec((2,), DataType.INT64), rows, TensorSpec((5, 3), DataType.DOUBLE)]
-    told = Unsupported("it is compiled for float32, X is float64")
+    told = Unsupported("it computes in float32, not X of float64[2, 3]")
     assert answer(SPARSE_TO_DENSE.type, given, TensorSpec((5, 3), DataType.DOUBLE)) == told
 
 
@@ -43,9 +43,21 @@ def test_letters_of_the_host_lie_in_any_way(letter: str, taken: bool) -> None:
     assert KERNELS["Slice", KIND, KIND].accepts(letter, spec) is taken
 
 
+def test_letters_that_are_overwritten_lie_in_any_way() -> None:
+    dims = (2, 3, 5, 7)
+    spec = TensorSpec(dims, DataType.FLOAT, layout=channels_last(dims))
+    accepts = KERNELS["ScatterWeightedSum", KIND, KIND].accepts
+    assert (accepts("X0", spec), accepts("X", spec)) == (True, False)
+
+
 def test_kernels_belong_to_the_file_that_declares_them() -> None:
     """By that name an index finds the file that has to be loaded."""
-    for type, module in (("Transpose", "shape.transpose"), ("LengthsSum", "sparse.segment_reduction")):
+    belongs = {
+        "Transpose": "shape.transpose",
+        "LengthsSum": "sparse.segment_reduction",
+        "GRUUnit": "recurrent.gru_unit",
+    }
+    for type, module in belongs.items():
         assert KERNELS[type, KIND, KIND].module == f"tazza.engines.cuda.{module}"
 
 

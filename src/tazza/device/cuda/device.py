@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import cached_property, partial
 
-from tazza.device.cuda.driver import HOST_FUNCTION, SUCCESS, Driver, load_library
+from tazza.device.cuda.driver import HOST_FUNCTION, SUCCESS, Driver, load_library, new_handle
 from tazza.device.cuda.watcher import Watcher
 from tazza.device.initializer import device_of
 from tazza.errors import ArgumentError
@@ -129,18 +129,14 @@ class CUDADevice:
 
     def new_stream(self, *, high: bool) -> int:
         """Return the handle of a new stream."""
-        handle = ctypes.c_void_p()
-        self.call("cuStreamCreateWithPriority", ctypes.byref(handle), _NON_BLOCKING, self.priorities[high])
-        return _number_of(handle)
+        return new_handle(self.call, "cuStreamCreateWithPriority", _NON_BLOCKING, self.priorities[high])
 
     def take_event(self) -> int:
         """Return the handle of an event that nobody uses, with timing."""
         try:
             return self._spare_events.pop()
         except IndexError:
-            handle = ctypes.c_void_p()
-            self.call("cuEventCreate", ctypes.byref(handle), _BLOCKING_SYNC)
-            return _number_of(handle)
+            return new_handle(self.call, "cuEventCreate", _BLOCKING_SYNC)
 
     def give_event(self, handle: int) -> None:
         """Let others use an event; calls nothing, since collected garbage gives its events back."""
@@ -159,10 +155,6 @@ class CUDADevice:
     def close(self) -> None:
         """Let go of the primary context; it ends when no library of the process retains it."""
         self._driver.ask("cuDevicePrimaryCtxRelease_v2", self._number)
-
-
-def _number_of(handle: ctypes.c_void_p) -> int:
-    return 0 if handle.value is None else handle.value
 
 
 _keys = itertools.count(1)

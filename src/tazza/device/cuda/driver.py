@@ -12,11 +12,14 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import weakref
+from collections.abc import Callable, Sequence
 from ctypes import POINTER, c_char, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint32, c_uint64, c_void_p
 from typing import Any
 
 from tazza.errors import KernelError, OutOfMemoryError, TazzaError, UnavailableError
 from tazza.runtime.fork import freed_in_child, in_forked_child
+from tazza.runtime.log import logger
 
 DRIVER = "libcuda.so.1"
 
@@ -127,6 +130,25 @@ def _kind(status: int) -> type[TazzaError]:
     if status == OUT_OF_MEMORY:
         return OutOfMemoryError
     return UnavailableError if status in _ABSENT else KernelError
+
+
+def new_handle(call: Callable[..., None], function: str, *behind: object, before: Sequence[object] = ()) -> int:
+    """Return the handle that a function writes where an argument says, which has others before and behind it."""
+    handle = c_void_p()
+    call(function, *before, ctypes.byref(handle), *behind)
+    return 0 if handle.value is None else handle.value
+
+
+def end_with(owner: object, call: Callable[..., None], function: str, handle: int) -> None:
+    """Let a function end a handle when its owner dies, which may be wherever garbage is collected."""
+    weakref.finalize(owner, _end, call, function, handle).atexit = False
+
+
+def _end(call: Callable[..., None], function: str, handle: int) -> None:
+    try:
+        call(function, handle)
+    except TazzaError as error:  # the device may be gone by then
+        logger.debug("what %s ends cannot be ended: %s", function, error)
 
 
 _lock = freed_in_child(threading.Lock())

@@ -21,20 +21,18 @@ from __future__ import annotations
 import ctypes
 import gc
 import threading
-import weakref
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from tazza.device.cuda.context import CUDAContext
-from tazza.device.cuda.device import CUDADevice
+from tazza.device.cuda.driver import end_with, new_handle
 from tazza.device.cuda.event import CUDAEvent, Look
 from tazza.device.cuda.stream import CUDAStream
 from tazza.device.event import Event
 from tazza.device.recorder import Recorder, Recording
-from tazza.errors import KernelError, TazzaError
+from tazza.errors import KernelError
 from tazza.runtime.fork import freed_in_child
-from tazza.runtime.log import logger
 from tazza.tensor import Allocation
 
 _THREAD_LOCAL = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
@@ -116,13 +114,12 @@ class CUDAGraph(Recording):
             KernelError, OutOfMemoryError: the driver cannot.
         """
         device = queue.device
-        count, handle = ctypes.c_size_t(), ctypes.c_void_p()
+        count = ctypes.c_size_t()
         device.call("cuGraphGetNodes", graph, None, ctypes.byref(count))
-        device.call("cuGraphInstantiateWithFlags", ctypes.byref(handle), graph, 0)
-        assert handle.value is not None, "the driver made it"
+        self._handle = new_handle(device.call, "cuGraphInstantiateWithFlags", graph, 0)
         self.operations = count.value
-        self._queue, self._handle, self._looks, self._kept = queue, handle.value, tuple(looks), kept
-        weakref.finalize(self, _end, device, handle.value).atexit = False
+        self._queue, self._looks, self._kept = queue, tuple(looks), kept
+        end_with(self, device.call, "cuGraphExecDestroy", self._handle)  # before what it was made of goes
 
     def queue(self) -> None:
         """Launch it."""
@@ -134,14 +131,6 @@ class CUDAGraph(Recording):
         """Ask all who look, so that each takes back what it found; return the first error."""
         found = [error for look in self._looks if (error := look()) is not None]
         return found[0] if found else None
-
-
-def _end(device: CUDADevice, handle: int) -> None:
-    """End a graph, before what it was made of goes; may run wherever garbage is collected."""
-    try:
-        device.call("cuGraphExecDestroy", handle)
-    except TazzaError as error:
-        logger.debug("a graph of CUDA device %d cannot be ended: %s", device.index, error)
 
 
 class Uncollected:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tazza.device.cuda.device import CUDADevice
+from tazza.device.cuda.driver import new_handle
 from tazza.errors import KernelError
 
 INFO_LOG, INFO_BYTES, ERROR_LOG, ERROR_BYTES = 3, 4, 5, 6  # CU_JIT_INFO_LOG_BUFFER and those that follow it
@@ -53,10 +54,7 @@ class CUDAModule:
         Raises:
             KernelError: there is none of that name.
         """
-        found = ctypes.c_void_p()
-        self.device.call("cuModuleGetFunction", ctypes.byref(found), self._handle, name.encode())
-        assert found.value is not None, "the driver found it"
-        return found.value
+        return new_handle(self.device.call, "cuModuleGetFunction", self._handle, name.encode())
 
 
 class Arguments:

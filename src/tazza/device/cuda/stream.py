@@ -18,17 +18,14 @@ from __future__ import annotations
 
 import ctypes
 import threading
-import weakref
 from collections.abc import Callable
 
-from tazza.device.cuda.device import CUDADevice, cuda_device
-from tazza.device.cuda.driver import NOT_READY
+from tazza.device.cuda.device import cuda_device
+from tazza.device.cuda.driver import NOT_READY, end_with, new_handle
 from tazza.device.cuda.event import CUDAEvent, Look, first_error
 from tazza.device.event import Event, EventState
 from tazza.device.stream import PRIORITIES, Stream, Work
-from tazza.errors import TazzaError
 from tazza.runtime.fork import freed_in_child
-from tazza.runtime.log import logger
 from tazza.tensor import Allocation, Place, allocator_of
 
 _WAIT_AT_LEAST = 0  # CU_STREAM_WAIT_VALUE_GEQ, which compares as numbers that wrap around do
@@ -50,7 +47,7 @@ class CUDAStream(Stream):
         super().__init__(place, number, priority)
         self.device = cuda_device(place)
         self.handle = self.device.new_stream(high=priority != PRIORITIES[0])
-        weakref.finalize(self, _end, self.device, self.handle).atexit = False
+        end_with(self, self.device.call, "cuStreamDestroy_v2", self.handle)
         self._lock = freed_in_child(threading.RLock())  # collected garbage may ask a stream in the middle of it
         self._roots: list[Event] = []
         self._counter: ctypes.c_uint32 | None = None
@@ -155,10 +152,8 @@ class CUDAStream(Stream):
         event.on_done(pass_on)
 
     def _new_counter(self) -> ctypes.c_uint32:
-        address = ctypes.c_void_p()
-        self.device.call("cuMemHostAlloc", ctypes.byref(address), ctypes.sizeof(ctypes.c_uint32), _PORTABLE)
-        assert address.value is not None, "the driver gave memory"
-        counter = ctypes.c_uint32.from_address(address.value)
+        address = new_handle(self.device.call, "cuMemHostAlloc", ctypes.sizeof(ctypes.c_uint32), _PORTABLE)
+        counter = ctypes.c_uint32.from_address(address)
         counter.value = 0
         return counter
 
@@ -195,11 +190,3 @@ class CUDAStream(Stream):
         """
         with self._lock:
             self._roots.clear()
-
-
-def _end(device: CUDADevice, handle: int) -> None:
-    """Let the driver end a stream when its work has ended; may run wherever garbage is collected."""
-    try:
-        device.call("cuStreamDestroy_v2", handle)
-    except TazzaError as error:
-        logger.debug("a stream of CUDA device %d cannot be ended: %s", device.index, error)

@@ -12,19 +12,23 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from tazza.data_class import dataclass
 from tazza.device.context import Context
 from tazza.device.cuda.context import queue_of
 from tazza.device.cuda.device import CUDADevice
+from tazza.device.cuda.driver import end_with, new_handle
 from tazza.device.initializer import initialize_devices
 from tazza.errors import KernelError, OutOfMemoryError, UnavailableError
 from tazza.runtime.flags import flag
 from tazza.runtime.fork import freed_in_child
+from tazza.tensor import DataType, Tensor
 
 TF32 = flag(
     "cuda_tf32", False, "products and convolutions of float32 on CUDA devices may round factors to TF32", kernels=True
@@ -175,9 +179,8 @@ class VendorLibrary:
 
     def _made(self, context: Context) -> int:
         make, let_queue, _ = self.facts.handle
-        queue, handle = queue_of(context), ctypes.c_void_p()
-        self.call(queue.device, make, ctypes.byref(handle))
-        assert handle.value is not None, "the library made it"
+        queue = queue_of(context)
+        handle = new_handle(partial(self.call, queue.device), make)
         self.call(queue.device, let_queue, handle, queue.handle)
         if self.facts.mode is not None:
             choose, mode = self.facts.mode
@@ -185,7 +188,7 @@ class VendorLibrary:
         if self.facts.workspace is not None:
             give, nbytes = self.facts.workspace
             self.call(queue.device, give, handle, queue.workspace(self.facts.name, nbytes).address, nbytes)
-        return handle.value
+        return handle
 
     def _end(self, device: CUDADevice, handle: int) -> None:
         self.call(device, self.facts.handle[2], handle)
@@ -195,6 +198,28 @@ class VendorLibrary:
         told = "no text for it" if words is None else words.decode(errors="replace")
         kind = OutOfMemoryError if status in self.facts.out_of_memory else KernelError
         raise kind(f"{self.facts.name} answers {name} with status {status}: {told}")
+
+
+class Owned:
+    """Something that a library made, of which there is a handle; it ends with this object."""
+
+    def __init__(
+        self, call: Callable[..., None], make: str, end: str, *behind: object, before: Sequence[object] = ()
+    ) -> None:
+        """Make it by one function, which another undoes; arguments stand before and behind the handle's place."""
+        self._call = call
+        self.handle = new_handle(call, make, *behind, before=before)
+        end_with(self, call, end, self.handle)
+
+
+def vector_of(context: Context, value: int, dtype: DataType, count: int) -> Tensor:
+    """Return a vector of one number on the device of a context, which keeps the longest that was asked for."""
+    longest: dict[DataType, Tensor] = context.resource(f"vectors of {value}", dict[DataType, Tensor])
+    found = longest.get(dtype)
+    if found is None or found.size < count:
+        length = 1 << max(10, (count - 1).bit_length())
+        found = longest[dtype] = Tensor.from_numpy(np.full(length, value, dtype.numpy)).to_device(context.place)
+    return found
 
 
 def _in_wheels(files: Sequence[str]) -> list[Path]:

@@ -6,6 +6,9 @@ Products of half-precision numbers are added up in float32; factors of float32 a
 
 from __future__ import annotations
 
+from functools import partial
+
+from tazza.codegen.prepare import compiles
 from tazza.engines.cublas.library import CUBLAS, version
 from tazza.operator import engine
 
@@ -21,3 +24,5 @@ ENGINE = engine(
     unavailable=CUBLAS.missing,
     version=version,
 )
+cublas_kernel = partial(compiles, engine=NAME, device=KIND)
+"""Registers a function of letters as a kernel of this engine."""

@@ -9,45 +9,34 @@ Source: cuBLAS library documentation, "Using the cublasLt API".
 from __future__ import annotations
 
 import ctypes
-import weakref
+from functools import partial
 
 from tazza.codegen.block import Slot
 from tazza.data_class import dataclass
 from tazza.device.cuda import CUDADevice, queue_of
+from tazza.device.cuda.vendor import Owned
 from tazza.engines.cublas._declarations import NUMBERS
 from tazza.engines.cublas.library import CUBLAS
 from tazza.engines.cublas.product import TYPES, compute_of
-from tazza.errors import TazzaError
 from tazza.operator import Call, Operands
-from tazza.runtime.log import logger
 from tazza.tensor import DataType
 
 ROOM_BYTES = 4 << 20
 """Scratch memory that a call may work in."""
 
 
-class Described:
+class Described(Owned):
     """A descriptor of cuBLASLt, `MatmulDesc` or `MatrixLayout`, which ends by itself."""
 
     def __init__(self, device: CUDADevice, kind: str, *given: int) -> None:
         """Make it."""
-        self._device, handle = device, ctypes.c_void_p()
-        CUBLAS.call(device, f"cublasLt{kind}Create", ctypes.byref(handle), *given)
-        assert handle.value is not None, "the library made it"
-        self.handle = handle.value
-        weakref.finalize(self, _forget, device, kind, self.handle).atexit = False
+        call = partial(CUBLAS.call, device)
+        super().__init__(call, f"cublasLt{kind}Create", f"cublasLt{kind}Destroy", *given)
 
     def set(self, name: str, value: ctypes.c_int32 | ctypes.c_uint32 | ctypes.c_void_p) -> None:
         """Set an attribute of a product."""
         number, size = NUMBERS[f"CUBLASLT_MATMUL_DESC_{name}"], ctypes.sizeof(value)
-        CUBLAS.call(self._device, "cublasLtMatmulDescSetAttribute", self.handle, number, ctypes.byref(value), size)
-
-
-def _forget(device: CUDADevice, kind: str, handle: int) -> None:
-    try:
-        CUBLAS.call(device, f"cublasLt{kind}Destroy", handle)
-    except TazzaError as error:  # garbage may be collected when the device is gone
-        logger.debug("a descriptor of cuBLASLt cannot be ended: %s", error)
+        self._call("cublasLtMatmulDescSetAttribute", self.handle, number, ctypes.byref(value), size)
 
 
 @dataclass(frozen=True, slots=True)

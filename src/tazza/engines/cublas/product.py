@@ -10,13 +10,10 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from tazza.codegen.block import Slot
 from tazza.data_class import dataclass
-from tazza.device import Context
 from tazza.device.cuda import queue_of
-from tazza.device.cuda.vendor import TF32
+from tazza.device.cuda.vendor import TF32, vector_of
 from tazza.engines.cublas._declarations import NUMBERS
 from tazza.engines.cublas.library import CUBLAS
 from tazza.operator import Call, Operands
@@ -118,14 +115,4 @@ def compute_of(dtype: DataType) -> int:
 
 
 def _tensor(factor: Factor, dtype: DataType, operands: Operands) -> Tensor:
-    return factor.of(operands) if isinstance(factor, Slot) else _ones(operands.context, dtype, factor.count)
-
-
-def _ones(context: Context, dtype: DataType, count: int) -> Tensor:
-    """Return a vector of ones on the device of a context, which keeps the longest that was asked for."""
-    longest: dict[DataType, Tensor] = context.resource("cublas ones", dict[DataType, Tensor])
-    found = longest.get(dtype)
-    if found is None or found.size < count:
-        length = 1 << max(10, (count - 1).bit_length())
-        found = longest[dtype] = Tensor.from_numpy(np.ones(length, dtype.numpy)).to_device(context.place)
-    return found
+    return factor.of(operands) if isinstance(factor, Slot) else vector_of(operands.context, 1, dtype, factor.count)

@@ -8,11 +8,13 @@ numbers about have files here, written with `threads`.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from tazza.codegen.kernel import Sources
 from tazza.device import initialize_devices
-from tazza.operator import SCHEMAS, engine
+from tazza.operator import KERNELS, SCHEMAS, Kernel, engine, kernel_key
 from tazza.operator.index import MAKERS
+from tazza.operator.kernel import Prepare
 from tazza.operator.row_program import ROW_RULES
 from tazza.runtime.native_code import unavailable as no_compiler
 
@@ -34,6 +36,12 @@ CUDA = engine(
     unavailable=unavailable,
     version=SOURCES.version,
 )
+
+
+def make_on_demand(type: str, prepare: Prepare, help: str, **how: Any) -> None:
+    """Register a kernel that is made when it is asked for, so that no index lists it, unless there is one."""
+    key = kernel_key(type, KIND, KIND)
+    KERNELS.setdefault(key, Kernel(*key, prepare=prepare, **how), help=help)
 
 
 def make_kernel(type: str) -> None:

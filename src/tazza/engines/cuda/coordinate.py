@@ -2,9 +2,41 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+from tazza.codegen.block import Word
 from tazza.codegen.emit import Lines
+from tazza.codegen.formula_plan import Axes
+from tazza.data_class import dataclass
+from tazza.engines.cuda.launch import SMALL, Brought, Held
+
+
+@dataclass(frozen=True, slots=True)
+class Lay:
+    """How many bits count the elements, and how many dimensions there are; none where no operand has a gap."""
+
+    bits: int
+    depth: int
+
+    def first(self, k: int) -> int:
+        """Return which word of the block is the address of operand k, behind which its steps are."""
+        return (1 + k) * (1 + self.depth)
+
+
+def laid(axes: Axes, size: int, addresses: Sequence[Word | Held | Brought]) -> tuple[Lay, list[Word | Held | Brought]]:
+    """Return how elements lie, and the words: how many there are, extents, of each operand its address and steps.
+
+    >>> laid([(2, (3, 1)), (3, (1, 2))], 6, [0, 0])
+    (Lay(bits=32, depth=2), [6, 2, 3, 0, 3, 1, 0, 1, 2])
+    """
+    flat = len(axes) == 1 and all(step == 1 for step in axes[0][1])
+    kept = [] if flat else axes
+    extents = [extent for extent, _ in kept]
+    words: list[Word | Held | Brought] = [math.prod(extents) if kept else size, *extents]
+    for k, address in enumerate(addresses):
+        words += [address, *(steps[k] for _, steps in kept)]
+    return Lay(32 if size < SMALL else 64, len(kept)), words
 
 
 def coordinates(lines: Lines, i: str, depth: int, bits: int) -> list[str]:

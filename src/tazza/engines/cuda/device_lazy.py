@@ -16,12 +16,10 @@ from tazza.codegen.formula_plan import Axes
 from tazza.codegen.nest import merged
 from tazza.device import Context, current_context, device_option
 from tazza.engines.cuda import KIND, unavailable
-from tazza.engines.cuda.launch import Held
+from tazza.engines.cuda.launch import Held, bound_alone
 from tazza.engines.cuda.typed import typed_launch
 from tazza.errors import UnsupportedError
-from tazza.operator import Operands
 from tazza.operator.prepared import run_once
-from tazza.random import Generator
 from tazza.tensor import DataType, Strided, Tensor
 from tazza.tensor.dim import Dim
 from tazza.tensor.layout import ROW_MAJOR
@@ -57,8 +55,7 @@ def _elements(task: Spread, target: Tensor) -> Callable[[], None]:
     ]
     results = tuple(expressions(task.program))
     launch = typed_launch(results, sources, [(target.dtype, Slot("y"))], _axes(task, target))
-    operands = Operands(tensors, None, _no_generator, current_context(task.place))
-    return launch.bind(operands)
+    return bound_alone(launch, tensors, task.place)
 
 
 def _tensor(one: Source) -> Tensor:
@@ -119,7 +116,3 @@ def _multiplied(task: ThereProduct) -> Tensor:
     if not isinstance(found, Tensor):
         raise UnsupportedError(f"{operator} gives no tensor")
     return found
-
-
-def _no_generator() -> Generator:
-    raise UnsupportedError("an expression draws no random numbers")

@@ -13,13 +13,11 @@ import numpy as np
 
 from tazza.codegen.block import Slot, Word, float_word
 from tazza.codegen.rows import when
-from tazza.device import current_context
 from tazza.device.philox import FACTORS, ROUNDS, STEPS, TURN, WORDS
 from tazza.engines.cuda import KIND, unavailable
+from tazza.engines.cuda.launch import bound_alone
 from tazza.engines.cuda.threads import Threads, each_launch
-from tazza.errors import UnsupportedError
-from tazza.operator import Operands
-from tazza.random import DEVICE_STREAMS, Draw, Generator
+from tazza.random import DEVICE_STREAMS, Draw
 from tazza.tensor.offer import Offer, Unsupported
 
 
@@ -42,8 +40,7 @@ def solve(task: Draw) -> Offer[Callable[[], None]] | Unsupported:
         "y": Slot("y"),
     }
     launch = each_launch(f"random {task.kind}", threads, words, partial(_write, task.kind))
-    operands = Operands({"y": task.target}, None, _no_generator, current_context(task.place))
-    return Offer(launch.bind(operands))
+    return Offer(bound_alone(launch, {"y": task.target}, task.place))
 
 
 def _word(kind: str, value: float) -> int:
@@ -84,7 +81,7 @@ def _unit(t: Threads, word: str) -> str:
 def _moved(t: Threads, value: str) -> str:
     """Return low + range * value in float32."""
     v = t.single
-    low, span = (t.lines.let(f"fptrunc {t.wide.type} {t.real(name)} to {v.type}") for name in ("low", "range"))
+    low, span = (t.narrow(t.real(name)) for name in ("low", "range"))
     return v.add(v.mul(value, span), low)
 
 
@@ -94,13 +91,13 @@ def _uniform(t: Threads, words: list[str]) -> list[str]:
 
 def _gaussian(t: Threads, words: list[str]) -> list[str]:
     """Two numbers of each two words, in float64 until they are rounded (Box, Muller 1958)."""
-    v, lines, found = t.wide, t.lines, list[str]()
+    v, found = t.wide, list[str]()
     for pair in (words[:2], words[2:]):
-        U, V = (lines.let(f"fpext {t.single.type} {_unit(t, word)} to {v.type}") for word in pair)
+        U, V = (t.widened(_unit(t, word)) for word in pair)
         log = v.each("log", v.sub(v.constant(1.0), V))
         radius, angle = v.intrinsic("sqrt", v.mul(v.constant(-2.0), log)), v.mul(v.constant(float(TURN)), U)
         both = (v.mul(radius, v.each(name, angle)) for name in ("cos", "sin"))
-        found += [_moved(t, lines.let(f"fptrunc {v.type} {one} to {t.single.type}")) for one in both]
+        found += [_moved(t, t.narrow(one)) for one in both]
     return found
 
 
@@ -114,7 +111,3 @@ WRITERS: Mapping[str, Callable[[Threads, list[str]], list[str]]] = {
     "integers": _integers,
 }
 """Kind of numbers -> what makes four of four words."""
-
-
-def _no_generator() -> Generator:
-    raise UnsupportedError("the words follow from a counter")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import reduce
 from typing import Any
@@ -13,13 +13,15 @@ import numpy.typing as npt
 from tazza.codegen.block import Slot, Word, block_of
 from tazza.codegen.nvptx import Code, GridKernel, code_of
 from tazza.data_class import dataclass
+from tazza.device import current_context
 from tazza.device.cuda import CUDAStream, queue_of
 from tazza.device.cuda.module import Arguments, launch, loaded
 from tazza.engines.cuda import SOURCES
-from tazza.errors import NumericError, TazzaError
+from tazza.errors import NumericError, TazzaError, UnsupportedError
 from tazza.operator import Call, Operands
 from tazza.operator.split_call import SplitCall
-from tazza.tensor import DataType, PinnedPlace, Tensor, allocator_of
+from tazza.random import Generator
+from tazza.tensor import DataType, PinnedPlace, Place, Tensor, allocator_of
 
 THREADS = 256
 """Threads of a block, where nothing speaks for another number."""
@@ -178,3 +180,12 @@ def _status(block: npt.NDArray[np.int64], status: Status, kept: list[Any]) -> Ca
 
 def _nothing() -> None:
     return
+
+
+def bound_alone(launch: GridLaunch, tensors: Mapping[str, Tensor], place: Place) -> Call:
+    """Return the call of a launch that belongs to no operator, and draws no random numbers."""
+    return launch.bind(Operands(tensors, None, _no_generator, current_context(place)))
+
+
+def _no_generator() -> Generator:
+    raise UnsupportedError("no random numbers are drawn")

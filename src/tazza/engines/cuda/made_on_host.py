@@ -17,7 +17,7 @@ import numpy as np
 from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.device.cuda import queue_of
-from tazza.engines.cuda import KIND
+from tazza.engines.cuda import make_on_demand
 from tazza.operator import (
     KERNELS,
     Array,
@@ -136,5 +136,4 @@ def register_host_made(schema: OpSchema) -> None:
             return Unsupported("strings do not lie on a device")
         return HostLaunch(function, parameters, op, constant=schema.effects is Effects.PURE and not read)
 
-    key = kernel_key(schema.type, KIND, KIND)
-    KERNELS.setdefault(key, Kernel(*key, prepare=prepare), help="made on the host by its definition, and copied")
+    make_on_demand(schema.type, prepare, "made on the host by its definition, and copied")

@@ -113,17 +113,17 @@ def _compare(bits: int) -> Write:
     def write(t: Threads, k: str) -> None:
         lines, count, own = t.lines, t.word("indices_count"), t.index("indices", k, bits)
         good = t.below(own, t.word("table"))
-        t.report(lines.let(f"xor i1 {good}, true"))
+        t.require(good)
 
         def same(j: str) -> str:
             return t.compare("eq", t.index("indices", j, bits), own)
 
         def before(j: str, found: Sequence[str]) -> list[str]:
-            return [lines.let(f"select i1 {same(j)}, i64 1, i64 {found[0]}")]
+            return [t.select(same(j), "1", found[0])]
 
         def behind(j: str, found: Sequence[str]) -> list[str]:
             fresh = lines.let(f"and i1 {same(j)}, {t.compare('eq', found[0], count)}")
-            return [lines.let(f"select i1 {fresh}, i64 {j}, i64 {found[0]}")]
+            return [t.select(fresh, j, found[0])]
 
         (stood,) = t.carry("0", k, ["0"], before)
         (again,) = t.carry(t.add(k, 1), count, [count], behind)
@@ -150,7 +150,7 @@ def _take_slot(bits: int) -> Write:
     def write(t: Threads, k: str) -> None:
         own = t.index("indices", k, bits)
         good = t.below(own, t.word("table"))
-        t.report(t.lines.let(f"xor i1 {good}, true"))
+        t.require(good)
         t.put("slot", k, "-1")
         t.put("next", k, t.word("indices_count"))  # until it is found elsewhere
         t.put("first", k, "0")
@@ -167,7 +167,7 @@ def _take_slot(bits: int) -> Write:
 
             when(t.lines, taken, take)
             following = t.two("and", t.add(p, 1), t.two("sub", slots, 1))
-            return t.lines.let(f"select i1 {taken}, i64 {slots}, i64 {following}")
+            return t.select(taken, slots, following)
 
         when(t.lines, good, lambda: t.follow(t.two("lshr", t.mul(own, SPREAD), t.word("shift")), slots, look))
 
@@ -210,12 +210,12 @@ def _merge(width: int) -> Write:
         begin, many = t.index("start", p), t.index("many", p)
         group = t.two("and", t.two("sub", i, begin), -width * SHORT)
         left = t.two("sub", many, group)
-        runs = least(t, t.two("udiv", t.add(left, width - 1), width), SHORT)
+        runs = t.least(t.two("udiv", t.add(left, width - 1), width), SHORT)
         first = t.add(begin, group)
 
         def smaller(r: str, found: Sequence[str]) -> list[str]:
             skipped = t.mul(r, width)
-            length = least(t, t.two("sub", left, skipped), width)
+            length = t.least(t.two("sub", left, skipped), width)
             return [t.add(found[0], smaller_in(t, (t.add(first, skipped), length), k))]
 
         def move() -> None:
@@ -229,18 +229,13 @@ def _merge(width: int) -> Write:
         found, step = "0", width
         while step:
             further = t.add(found, step)
-            at = t.two("sub", t.add(run[0], least(t, further, run[1])), 1)
+            at = t.two("sub", t.add(run[0], t.least(further, run[1])), 1)
             inside = t.compare("sle", further, run[1])
             smaller = t.lines.let(f"and i1 {inside}, {t.compare('slt', t.index('list', at), k)}")
-            found, step = t.lines.let(f"select i1 {smaller}, i64 {further}, i64 {found}"), step // 2
+            found, step = t.select(smaller, further, found), step // 2
         return found
 
     return write
-
-
-def least(t: Threads, a: str, b: str | int) -> str:
-    """Return the smaller one."""
-    return t.lines.let(f"select i1 {t.compare('slt', a, b)}, i64 {a}, i64 {b}")
 
 
 def _order(t: Threads, i: str) -> None:
@@ -273,7 +268,7 @@ def _among(t: Threads, lies: tuple[str, str], k: str) -> None:
         j = t.index("list", i)
         later = t.lines.let(f"and i1 {t.compare('sgt', j, k)}, {t.compare('slt', j, found[0])}")
         earlier = t.lines.let(f"zext i1 {t.compare('slt', j, k)} to i64")
-        return [t.lines.let(f"select i1 {later}, i64 {j}, i64 {found[0]}"), t.two("or", found[1], earlier)]
+        return [t.select(later, j, found[0]), t.two("or", found[1], earlier)]
 
     again, before = t.carry(begin, t.add(begin, many), [t.word("indices_count"), "0"], one)
     t.put("next", k, again)

@@ -6,12 +6,11 @@ places of its element in each operand from the element's number.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
-from tazza.codegen.block import Slot, Word, accepts_dense
+from tazza.codegen.block import Slot, accepts_dense
 from tazza.codegen.emit import Lanes, Lines
 from tazza.codegen.formula_plan import Axes, Operand, plan_formula
 from tazza.codegen.loop import KINDS, load, store
@@ -22,23 +21,12 @@ from tazza.codegen.typed import MEMORY
 from tazza.codegen.vector import Emission
 from tazza.data_class import dataclass
 from tazza.device import Context
-from tazza.engines.cuda import KIND
-from tazza.engines.cuda.coordinate import coordinates, place_in
-from tazza.engines.cuda.launch import SMALL, THREADS, Brought, GridLaunch, Held, blocks_for, own_code
+from tazza.engines.cuda import make_on_demand
+from tazza.engines.cuda.coordinate import Lay, coordinates, laid, place_in
+from tazza.engines.cuda.launch import THREADS, Brought, GridLaunch, Held, blocks_for, own_code
 from tazza.engines.cuda.typed import typed_launch
 from tazza.errors import UnsupportedError
-from tazza.operator import (
-    KERNELS,
-    Expression,
-    Kernel,
-    LaidOut,
-    Launch,
-    OpSchema,
-    OpView,
-    Spec,
-    Unsupported,
-    kernel_key,
-)
+from tazza.operator import Expression, LaidOut, Launch, OpSchema, OpView, Spec, Unsupported
 from tazza.tensor import DataType
 
 
@@ -68,8 +56,7 @@ class _Form:
         targets: those of results.
         scalars: s0, s1 ....
         held: places of operands of scalars whose words are the numbers themselves.
-        bits: how many count the elements.
-        depth: how many dimensions there are; none where all operands go on without a gap.
+        lay: how elements lie.
         each: how many elements a thread has.
     """
 
@@ -78,22 +65,15 @@ class _Form:
     targets: tuple[DataType, ...]
     scalars: Scalars
     held: tuple[int, ...]
-    bits: int
-    depth: int
+    lay: Lay
     each: int
 
     def __str__(self) -> str:
         texts = "; ".join(one.text() for one in self.results)
         kinds = ", ".join(dtype.label for dtype in self.sources)
         made = ", ".join(dtype.label for dtype in self.targets)
-        told = f"{self.depth} {self.bits} {self.each} {self.held}"
+        told = f"{self.lay} {self.each} {self.held}"
         return f"pointwise {told} ({kinds}) -> ({made}): {texts} with {self.scalars}"
-
-    @property
-    def words(self) -> int:
-        """Of the block: the number of elements, extents, address and steps of each operand, scalars."""
-        operands = len(self.sources) + len(self.targets)
-        return 1 + self.depth + operands * (1 + self.depth) + len(self.scalars.words)
 
 
 def _launch(
@@ -107,33 +87,25 @@ def _launch(
 ) -> Launch:
     if any(operand.spec.dtype not in KINDS for operand in (*read, *written)):
         return _typed(results, read, written, axes, scalars)
-    flat = len(axes) == 1 and all(step == 1 for step in axes[0][1])
-    axes = [] if flat else axes
     size = written[0].spec.size
+    lay, words = laid(axes, size, [operand.slot for operand in (*read, *written)])
     form = _Form(
         results,
         tuple(operand.spec.dtype for operand in read),
         tuple(operand.spec.dtype for operand in written),
         scalars,
         tuple(k for k, (_, slot, _) in enumerate(scalars.operands) if slot.letter in host),
-        32 if size < SMALL else 64,
-        len(axes),
+        lay,
         EACH if size >= MANY else 1,
     )
     far = [operand.name for operand in read if operand.slot.letter in host]
     if far:
         raise UnsupportedError(f"{far[0]} lies on the host, and is no single number")
-    words: list[Word | Held | Brought] = [
-        math.prod(extent for extent, _ in axes) if axes else size,
-        *(extent for extent, _ in axes),
-    ]
-    for k, operand in enumerate((*read, *written)):
-        words += [operand.slot, *(steps[k] for _, steps in axes)]
     blocks = blocks_for(size, THREADS * form.each)
 
     def launch(form: _Form, of_host: Callable[[Slot], Held | Brought]) -> GridLaunch:
-        code = own_code(str(form), GridKernel(form.words, lambda lines: _write(lines, form)))
         shared = [of_host(slot) if slot.letter in host else slot for _, slot, _ in scalars.operands]
+        code = own_code(str(form), GridKernel(len(words) + len(shared), lambda lines: _write(lines, form)))
         recorded = partial(launch, replace(form, held=()), Brought) if form.held else None
         return GridLaunch(code, (*words, *shared), blocks, recorded=recorded)
 
@@ -174,11 +146,10 @@ def _elements(lines: Lines, form: _Form, places: Sequence[str]) -> None:
     wide = DataType.DOUBLE in (*form.sources, *form.targets)
     v = Lanes(lines, 1, 64 if wide else 32)
     operands = len(form.sources) + len(form.targets)
-    first = 1 + form.depth
-    given = form.scalars.write(v, first + operands * (1 + form.depth), held=form.held)
-    numbers = [coordinates(lines, i, form.depth, form.bits) for i in places]
+    given = form.scalars.write(v, form.lay.first(operands), held=form.held)
+    numbers = [coordinates(lines, i, form.lay.depth, form.lay.bits) for i in places]
     at = [
-        [place_in(lines, i, own, first + k * (1 + form.depth)) for k in range(operands)]
+        [place_in(lines, i, own, form.lay.first(k)) for k in range(operands)]
         for i, own in zip(places, numbers, strict=True)
     ]
     loaded = [{f"a{k}": load(v, dtype, *where[k], None) for k, dtype in enumerate(form.sources)} for where in at]
@@ -193,9 +164,5 @@ def _elements(lines: Lines, form: _Form, places: Sequence[str]) -> None:
 
 def register_formula(schema: OpSchema) -> None:
     """Register the kernel of an operator type that has a formula; it is made on demand, so no index lists it."""
-    key = kernel_key(schema.type, KIND, KIND)
-    KERNELS.setdefault(
-        key,
-        Kernel(*key, prepare=prepare_formula, accepts=accepts_dense, batch_invariant=True),
-        help="compiled from the formula",
-    )
+    how = {"accepts": accepts_dense, "batch_invariant": True}
+    make_on_demand(schema.type, prepare_formula, "compiled from the formula", **how)

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial, update_wrapper
 
 from tazza.codegen.block import Scratch, Word, accepts_dense, accepts_rows
 from tazza.codegen.nvptx import GridKernel
 from tazza.codegen.row_plan import Operand, RowForm, RowTask, plan_rows
 from tazza.data_class import dataclass
 from tazza.device import Context
-from tazza.engines.cuda import KIND
+from tazza.engines.cuda import KIND, make_on_demand
 from tazza.engines.cuda.launch import SMALL, GridLaunch, Status, own_code
 from tazza.engines.cuda.row_code import STATUS, Form, Rows, Share, writes_elements
 from tazza.engines.cuda.team import Deal, Limits, deal_of, parts_of
 from tazza.errors import UnsupportedError
-from tazza.operator import KERNELS, Kernel, Launch, OpSchema, OpView, Spec, Unsupported, kernel_key, launcher
+from tazza.operator import Launch, OpSchema, OpView, Spec, Unsupported, launcher
 from tazza.operator.kernel import LaunchChain
 from tazza.operator.row_program import AS_IT_LIES, ROW_RULES, Cut, RowRule
 from tazza.tensor import DataType
@@ -135,23 +136,15 @@ class Making:
 
 def register_rows(schema: OpSchema) -> None:
     """Register the kernel of an operator type that states what it makes of rows; made on demand, as of formulas."""
-    key = kernel_key(schema.type, KIND, KIND)
     accepts = accepts_dense if schema.type in AS_IT_LIES else accepts_rows
-    KERNELS.setdefault(
-        key, Kernel(*key, prepare=prepare_rows, accepts=accepts), help="compiled from what it makes of rows"
-    )
+    make_on_demand(schema.type, prepare_rows, "compiled from what it makes of rows", accepts=accepts)
 
 
 def rows_kernel(schema: OpSchema) -> Callable[[RowRule], RowRule]:
     """Register the kernel of an operator whose program of rows is for GPUs only: engines of the CPU have others."""
 
     def decorate(rule: RowRule) -> RowRule:
-        def prepare(
-            op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-        ) -> Launch | Unsupported:
-            return prepare_rows(op, context, inputs, outputs, rule=rule)
-
-        prepare.__module__ = rule.__module__
+        prepare = update_wrapper(partial(prepare_rows, rule=rule), rule)
         launcher(schema, engine=KIND, device=KIND, accepts=accepts_rows)(prepare)
         return rule
 

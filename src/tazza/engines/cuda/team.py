@@ -18,6 +18,7 @@ from tazza.codegen.loop import carry_loop
 from tazza.codegen.nvptx import WARP, barrier, exchange, place, shared, warp_barrier
 from tazza.codegen.rows import element
 from tazza.data_class import dataclass
+from tazza.engines.cuda.threads import Numbers
 from tazza.operator.row_program import Cut
 
 
@@ -148,7 +149,7 @@ Join: TypeAlias = "Callable[[Lanes, str, str], str]"
 """`join(lanes, a, b)` joins two numbers."""
 
 
-class Team:
+class Team(Numbers):
     """Writes what a thread does as a member of its team; `w` are the words of `WORDS`."""
 
     WORDS = ("all", "tiles", "blocks", "along", "behind", "outer", "plane", "chunk")
@@ -196,18 +197,6 @@ class Team:
 
     # -- whole numbers -------------------------------------------------------------------------------------------------
 
-    def two(self, name: str, a: str, b: str | int) -> str:
-        """Return an instruction on two int64."""
-        return self.lines.let(f"{name} i64 {a}, {b}")
-
-    def add(self, a: str, b: str | int) -> str:
-        """A + b."""
-        return self.two("add", a, b)
-
-    def mul(self, a: str, b: str | int) -> str:
-        """A * b."""
-        return self.two("mul", a, b)
-
     def split(self, i: str, extent: str) -> tuple[str, str]:
         """Return i // extent and i % extent, in 32 bits where that is enough: what has 64 is a loop on a GPU."""
         if not self.small:
@@ -228,8 +217,7 @@ class Team:
         if self.deal.parts:
             begin = self.mul(self.part, self.w["chunk"])
             end = self.add(begin, self.w["chunk"])
-            lines.declare("i64 @llvm.smin.i64(i64, i64)")
-            begin, end = (lines.let(f"call i64 @llvm.smin.i64(i64 {one}, i64 {self.elements})") for one in (begin, end))
+            begin, end = (lines.least(one, self.elements) for one in (begin, end))
         whole = self.two("udiv", self.two("sub", end, begin), team * each)
 
         def several(k: str, carried: Sequence[str]) -> Sequence[str]:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TypeAlias
 
-from tazza.codegen.block import Word
+from tazza.codegen.block import Slot, Word
 from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.loop import carry_loop, load, store
+from tazza.codegen.loop import carry_loop, chosen, fold_loop, load, store, while_loop
 from tazza.codegen.nvptx import GridKernel, place
 from tazza.codegen.rows import element, when
 from tazza.codegen.rows import index_at as index_from
@@ -41,8 +41,27 @@ class Whole:
     type: str = "i64"
 
 
+class Numbers:
+    """Writes whole numbers of 64 bits."""
+
+    __slots__ = ()
+    lines: Lines
+
+    def two(self, name: str, a: str, b: str | int) -> str:
+        """Return an instruction on two int64, such as `add`, `udiv`, `urem`."""
+        return self.lines.let(f"{name} i64 {a}, {b}")
+
+    def add(self, a: str, b: str | int) -> str:
+        """A + b."""
+        return self.two("add", a, b)
+
+    def mul(self, a: str, b: str | int) -> str:
+        """A * b."""
+        return self.two("mul", a, b)
+
+
 @dataclass(slots=True)
-class Threads:
+class Threads(Numbers):
     """Writes what a thread does: `names` are those of the words of the block, in their order."""
 
     lines: Lines
@@ -75,19 +94,11 @@ class Threads:
         """Leave a 1 where a condition holds."""
         when(self.lines, wrong, lambda: self.lines.do(f"store i64 1, ptr {self.pointer(STATUS)}"))
 
+    def require(self, good: str) -> None:
+        """Leave a 1 where a condition does not hold."""
+        self.report(self.lines.let(f"xor i1 {good}, true"))
+
     # -- whole numbers -------------------------------------------------------------------------------------------------
-
-    def two(self, name: str, a: str, b: str | int) -> str:
-        """Return an instruction on two int64, such as `add`, `udiv`, `urem`."""
-        return self.lines.let(f"{name} i64 {a}, {b}")
-
-    def add(self, a: str, b: str | int) -> str:
-        """A + b."""
-        return self.two("add", a, b)
-
-    def mul(self, a: str, b: str | int) -> str:
-        """A * b."""
-        return self.two("mul", a, b)
 
     def split(self, i: str, extent: str | int) -> tuple[str, str]:
         """Return i // extent and i % extent; neither is negative."""
@@ -103,15 +114,11 @@ class Threads:
 
     def least(self, a: str, b: str | int) -> str:
         """Return the smaller of two int64."""
-        return self._extreme("smin", a, b)
+        return self.lines.least(a, b)
 
     def most(self, a: str, b: str | int) -> str:
         """Return the larger of two int64."""
-        return self._extreme("smax", a, b)
-
-    def _extreme(self, name: str, a: str, b: str | int) -> str:
-        self.lines.declare(f"i64 @llvm.{name}.i64(i64, i64)")
-        return self.lines.let(f"call i64 @llvm.{name}.i64(i64 {a}, i64 {b})")
+        return self.lines.most(a, b)
 
     def select(self, condition: str, yes: str, no: str | int, kind: str = "i64") -> str:
         """Return one of two values of a type."""
@@ -125,27 +132,12 @@ class Threads:
         """Return the sum of `value(i)` in float32 for i from begin to end, behind what there is to start with."""
         v = self.single
         first = v.constant(0.0) if start is None else start
-        return carry_loop(v, begin, end, [first], lambda i, sums: [v.add(sums[0], value(i))])[0]
+        return fold_loop(v, begin, end, first, lambda i, total: v.add(total, value(i)))
 
     def gather(self, first: str, behind: str, kind: str, start: str, body: Follow) -> str:
         """Return what `i, value = body(i, value)` makes of a value, from `first` on, as long as i is below `behind`."""
-        lines = self.lines
-        test, inside, done = lines.fresh("test"), lines.fresh("body"), lines.fresh("done")
-        before, i, value = lines.block, f"%{lines.fresh('i')}", f"%{lines.fresh('value')}"
-        lines.do(f"br label %{test}")
-        lines.label(test)
-        entry = len(lines.lines)
-        lines.do(f"br i1 {self.compare('slt', i, behind)}, label %{inside}, label %{done}")
-        lines.label(inside)
-        following, new = body(i, value)
-        last = lines.block
-        lines.do(f"br label %{test}")
-        lines.lines[entry:entry] = [
-            f"  {i} = phi i64 [ {first}, %{before} ], [ {following}, %{last} ]",
-            f"  {value} = phi {kind} [ {start}, %{before} ], [ {new}, %{last} ]",
-        ]
-        lines.label(done)
-        return value
+        starts = [("i64", first), (kind, start)]
+        return while_loop(self.lines, starts, lambda at: self.compare("slt", at[0], behind), lambda at: body(*at))[1]
 
     def follow(self, first: str, behind: str, body: Callable[[str], str]) -> None:
         """Run `i = body(i)` from `first` on, as long as i is below `behind`."""
@@ -153,15 +145,19 @@ class Threads:
 
     def where(self, good: str, value: Callable[[], str], otherwise: str, kind: str) -> str:
         """Return a value that is made where a condition holds, and something else elsewhere; both are of one type."""
-        lines = self.lines
-        before, yes, join = lines.block, lines.fresh("yes"), lines.fresh("join")
-        lines.do(f"br i1 {good}, label %{yes}, label %{join}")
-        lines.label(yes)
-        made = value()
-        inside = lines.block
-        lines.do(f"br label %{join}")
-        lines.label(join)
-        return lines.let(f"phi {kind} [ {otherwise}, %{before} ], [ {made}, %{inside} ]")
+        return chosen(self.lines, good, kind, lambda: [value()], lambda: [otherwise])[0]
+
+    def narrow(self, value: str) -> str:
+        """Return a float64 as a float32."""
+        return self.lines.let(f"fptrunc {self.wide.type} {value} to {self.single.type}")
+
+    def counted(self, n: str) -> str:
+        """Return a number of things as a float32."""
+        return self.single.splat(self.lines.let(f"uitofp i64 {n} to float"))
+
+    def widened(self, value: str) -> str:
+        """Return a float32 as a float64."""
+        return self.lines.let(f"fpext {self.single.type} {value} to {self.wide.type}")
 
     # -- memory --------------------------------------------------------------------------------------------------------
 
@@ -182,6 +178,15 @@ class Threads:
     def store(self, name: str, i: str, value: str, dtype: DataType = DataType.FLOAT) -> None:
         """Write element i of a blob of floating point."""
         store(self._lanes(dtype), dtype, value, self.pointer(name), i, None)
+
+    def load_wide(self, name: str, i: str, dtype: DataType) -> str:
+        """Return element i of a blob of floating point in float64."""
+        found = self.load(name, i, dtype)
+        return found if dtype is DataType.DOUBLE else self.widened(found)
+
+    def store_wide(self, name: str, i: str, value: str, dtype: DataType) -> None:
+        """Write a float64 to element i of a blob of floating point; 16 bits are made of float32."""
+        self.store(name, i, value if dtype is DataType.DOUBLE else self.narrow(value), dtype)
 
     def _lanes(self, dtype: DataType) -> Lanes:
         return self.wide if dtype is DataType.DOUBLE else self.single
@@ -249,3 +254,12 @@ def each_launch(
     code = own_code(f"each {name} {names}", GridKernel(len(block), lay))
     status = Status(names.index(STATUS), complaint) if complaint else None
     return GridLaunch(code, (*block.values(),), blocks_for(count), THREADS, scratch_bytes, status, recorded)
+
+
+def zeros_launch(letter: str, count: int) -> GridLaunch:
+    """Return the launch that makes so many elements of a blob 0, in float32."""
+
+    def write(t: Threads, i: str) -> None:
+        t.store("target", i, t.single.constant(0.0))
+
+    return each_launch("zeros", count, {"target": Slot(letter)}, write)

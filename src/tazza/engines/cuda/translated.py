@@ -3,39 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TypeAlias
 
 from tazza.codegen.block import Slot, Word, accepts_rows_but
 from tazza.codegen.prepare import compiles
 from tazza.engines.cuda import KIND
-from tazza.operator import Launch, OpSchema, OpView, Unsupported
-from tazza.tensor import DataType, TensorSpec
-
-Specs: TypeAlias = dict[str, TensorSpec]
-Translate: TypeAlias = Callable[[OpView, Specs], "Launch | Unsupported"]
+from tazza.operator import OpSchema
+from tazza.operator.in_place import overwritten
+from tazza.operator.kernel import Offered, Prepare
 
 
 def translated(
-    *schemas: OpSchema, host: Collection[str] = (), floats: Collection[str] = ()
-) -> Callable[[Translate], Translate]:
-    """Register `translate(op, specs) -> Launch | Unsupported` as the kernel of schemas, as `compiles` does.
+    *schemas: OpSchema, float32: bool | Collection[str] = False
+) -> Callable[[Callable[..., Offered]], Prepare]:
+    """Register a function of letters as the kernel of schemas on CUDA devices, as `compiles` does.
 
-    `specs` are those of inputs and outputs by letter, row-major, without text; what is not there is missing. Letters
-    of `host` may lie in any way: no kernel reads them. Those of `floats` are float32.
+    Letters of the host may lie in any way, since no kernel reads them; so may what is overwritten, as it lies.
     """
-
-    def decorate(translate: Translate) -> Translate:
-        def checked(op: OpView, specs: Specs) -> Launch | Unsupported:
-            for letter in specs.keys() & {*floats}:
-                if specs[letter].dtype is not DataType.FLOAT:
-                    return Unsupported(f"it is compiled for float32, {letter} is {specs[letter].dtype.label}")
-            return translate(op, specs)
-
-        checked.__module__ = translate.__module__  # by that name an index finds the file
-        compiles(*schemas, engine=KIND, device=KIND, accepts=accepts_rows_but({*host}))(checked)
-        return translate
-
-    return decorate
+    anyhow = {letter for one in schemas for letter, declared in one.inputs_by_letter.items() if declared.host}
+    accepts = accepts_rows_but(anyhow.union(*map(overwritten, schemas)))
+    return compiles(*schemas, engine=KIND, device=KIND, accepts=accepts, float32=float32)
 
 
 def addresses(*letters: str) -> dict[str, Word]:

@@ -18,8 +18,8 @@ from tazza.codegen.rows import when
 from tazza.codegen.typed import MEMORY, TypedEmission, Vector, unsupported
 from tazza.codegen.whole import WHOLE, Whole, misfit, whole
 from tazza.data_class import dataclass
-from tazza.engines.cuda.coordinate import coordinates, place_in
-from tazza.engines.cuda.launch import SMALL, THREADS, GridLaunch, Held, blocks_for, own_code
+from tazza.engines.cuda.coordinate import Lay, coordinates, laid, place_in
+from tazza.engines.cuda.launch import THREADS, GridLaunch, Held, blocks_for, own_code
 from tazza.errors import DTypeError, UnsupportedError
 from tazza.operator import Expression
 from tazza.tensor import DataType
@@ -35,8 +35,7 @@ class TypedForm:
         sources: element types of these.
         held: those of them whose words are the numbers themselves.
         targets: element types of results.
-        bits: how many count the elements.
-        depth: how many dimensions there are; none where all operands go on without a gap.
+        lay: how elements lie.
         numbers: name in the results, which says both -> type and value.
     """
 
@@ -44,8 +43,7 @@ class TypedForm:
     sources: tuple[DataType, ...]
     held: tuple[int, ...]
     targets: tuple[DataType, ...]
-    bits: int
-    depth: int
+    lay: Lay
     numbers: Mapping[str, tuple[DataType, int]] = field(default_factory=dict[str, "tuple[DataType, int]"])
 
     @property
@@ -57,12 +55,7 @@ class TypedForm:
     def __str__(self) -> str:
         texts = "; ".join(one.text() for one in self.results)
         sources, targets = (", ".join(one.label for one in each) for each in (self.sources, self.targets))
-        return f"typed {self.depth} {self.bits} {self.held} ({sources}) -> ({targets}): {texts}"
-
-    @property
-    def words(self) -> int:
-        """Of the block: the number of elements, extents, address and steps of each operand."""
-        return 1 + self.depth + (len(self.sources) + len(self.targets)) * (1 + self.depth)
+        return f"typed {self.lay} {self.held} ({sources}) -> ({targets}): {texts}"
 
 
 def types_of(results: Sequence[Expression], names: Mapping[str, DataType]) -> list[DataType]:
@@ -126,17 +119,13 @@ def typed_launch(
     Raises:
         UnsupportedError: as `types_of`, or an integer would be written as another type of integers.
     """
-    flat = len(axes) == 1 and all(step == 1 for step in axes[0][1])
     size = math.prod(extent for extent, _ in axes)
-    kept = [] if flat else axes
+    lay, words = laid(axes, size, [word for _, word in (*sources, *targets)])
     read, made = tuple(dtype for dtype, _ in sources), tuple(dtype for dtype, _ in targets)
     held = tuple(k for k, (_, word) in enumerate(sources) if isinstance(word, Held))
     results, numbers = _numbered(results, read, made)
-    form = TypedForm(results, read, held, made, 32 if size < SMALL else 64, len(kept), numbers)
-    words: list[Word | Held] = [size, *(extent for extent, _ in kept)]
-    for k, (_, word) in enumerate((*sources, *targets)):
-        words += [word, *(steps[k] for _, steps in kept)]
-    code = own_code(str(form), GridKernel(form.words, lambda lines: _write(lines, form)))
+    form = TypedForm(results, read, held, made, lay, numbers)
+    code = own_code(str(form), GridKernel(len(words), lambda lines: _write(lines, form)))
     return GridLaunch(code, words, blocks_for(size))
 
 
@@ -148,22 +137,22 @@ def _write(lines: Lines, form: TypedForm) -> None:
 
 
 def _element(lines: Lines, form: TypedForm, i: str) -> None:
-    numbers = coordinates(lines, i, form.depth, form.bits)
-    first, each = 1 + form.depth, 1 + form.depth
+    lay = form.lay
+    numbers = coordinates(lines, i, lay.depth, lay.bits)
     names = form.names
     values = {name: Vector(lines, 1, dtype).constant(value) for name, (dtype, value) in form.numbers.items()}
     for k, dtype in enumerate(form.sources):
         if k in form.held:
-            at = lines.let(f"getelementptr i64, ptr %block, i64 {first + k * each}")
+            at = lines.let(f"getelementptr i64, ptr %block, i64 {lay.first(k)}")
         else:
-            pointer, index = place_in(lines, i, numbers, first + k * each)
+            pointer, index = place_in(lines, i, numbers, lay.first(k))
             at = lines.let(f"getelementptr {MEMORY[dtype]}, ptr {pointer}, i64 {index}")
         values[f"a{k}"] = Vector(lines, 1, dtype).load_one(at)
     emission = TypedEmission(lines, 1, values, names)
     found = [emission.write(one) for one in form.results]
     for k, (value, dtype) in enumerate(zip(found, types_of(form.results, names), strict=True), len(form.sources)):
         target = form.targets[k - len(form.sources)]
-        pointer, index = place_in(lines, i, numbers, first + k * each)
+        pointer, index = place_in(lines, i, numbers, lay.first(k))
         computed = form.results[k - len(form.sources)].root.head != "name"
         made = Vector(lines, 1, dtype).converted(value, target, rounded=computed)
         Vector(lines, 1, target).store(made, pointer, index, None)

@@ -6,6 +6,9 @@ factors of float32 are rounded to TF32 where the flag `cuda_tf32` allows it.
 
 from __future__ import annotations
 
+from functools import partial
+
+from tazza.codegen.prepare import compiles
 from tazza.engines.cudnn.library import CUDNN, version
 from tazza.operator import engine
 
@@ -21,3 +24,5 @@ ENGINE = engine(
     unavailable=CUDNN.missing,
     version=version,
 )
+cudnn_kernel = partial(compiles, engine=NAME, device=KIND)
+"""Registers a function of letters as a kernel of this engine."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tazza.device import current_context
 from tazza.device.cuda import queue_of
 from tazza.engines.cudnn import KIND, NAME
-from tazza.engines.cudnn.graph import TYPES
-from tazza.engines.cudnn.image import bias_of, form_of
+from tazza.engines.cudnn.graph import TYPES, bias_of
+from tazza.engines.cudnn.image import form_of
 from tazza.engines.cudnn.launch import CudnnLaunch, Older
 from tazza.engines.cudnn.library import CUDNN
 from tazza.operator import Launch

@@ -8,14 +8,12 @@ Source: NVIDIA cuDNN documentation, backend API.
 from __future__ import annotations
 
 import ctypes
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tazza.data_class import dataclass
+from tazza.device.cuda.vendor import Owned
 from tazza.engines.cudnn._declarations import NUMBERS
-from tazza.errors import TazzaError
-from tazza.runtime.log import logger
 
 C_TYPES: Mapping[str, Any] = {
     "INT64": ctypes.c_int64,
@@ -90,18 +88,14 @@ class Maker:
         return Descriptor(self.call, kind)
 
 
-class Descriptor:
+class Descriptor(Owned):
     """A descriptor of one kind, such as `TENSOR`."""
 
     def __init__(self, call: Callable[..., None], kind: str) -> None:
         """Make it, with nothing set."""
-        self._call = call
-        handle = ctypes.c_void_p()
-        call("cudnnBackendCreateDescriptor", NUMBERS[f"CUDNN_BACKEND_{kind}_DESCRIPTOR"], ctypes.byref(handle))
-        assert handle.value is not None, "the library made it"
-        self.handle = handle.value
+        number = NUMBERS[f"CUDNN_BACKEND_{kind}_DESCRIPTOR"]
+        super().__init__(call, "cudnnBackendCreateDescriptor", "cudnnBackendDestroyDescriptor", before=(number,))
         self._kept: list[object] = []
-        weakref.finalize(self, _forget, call, self.handle).atexit = False
 
     def set(self, name: str, value: AttributeValue) -> None:
         """Set an attribute."""
@@ -142,10 +136,3 @@ def _names(name: str, type: str) -> tuple[int, int]:
 
 def _array(type: str, count: int) -> Any:
     return C_TYPES.get(type, ctypes.c_int) * count
-
-
-def _forget(call: Callable[..., None], handle: int) -> None:
-    try:
-        call("cudnnBackendDestroyDescriptor", handle)
-    except TazzaError as error:  # garbage may be collected when the device is gone
-        logger.debug("a descriptor of cuDNN cannot be ended: %s", error)

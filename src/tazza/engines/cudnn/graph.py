@@ -96,11 +96,24 @@ class Problem:
         return ("X", "W", "Y", *(extra[step] for step in self.steps if step in extra))
 
     @property
-    def bias(self) -> Form:
-        """How a bias lies."""
-        channels = self.Y.dims[1]
-        ones = (1,) * (len(self.Y.dims) - 2)
-        return Form((1, channels, *ones), (channels, 1, *ones))
+    def forms(self) -> dict[str, Form]:
+        """How all that there may be lies, by letter."""
+        return {"X": self.X, "W": self.W, "Y": self.Y, "b": bias_of(self.Y), "S": self.Y}
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is multiplied."""
+        return any(0 in form.dims for form in (self.X, self.W, self.Y))
+
+
+def bias_of(form: Form) -> Form:
+    """Return how a bias for the channels of X or Y lies.
+
+    >>> bias_of(Form((2, 3, 5, 1), (15, 1, 3, 3)))
+    Form(dims=(1, 3, 1, 1), steps=(3, 1, 1, 1))
+    """
+    ones = (1,) * (len(form.dims) - 2)
+    return Form((1, form.dims[1], *ones), (max(1, form.dims[1]), 1, *ones))
 
 
 def number_of(letter: str) -> int:
@@ -114,7 +127,7 @@ def operation_graph(maker: Maker, problem: Problem) -> Descriptor:
     Raises:
         KernelError: the library knows no such operation.
     """
-    forms = {"X": problem.X, "W": problem.W, "Y": problem.Y, "b": problem.bias, "S": problem.Y}
+    forms = problem.forms
     between = [_tensor(maker, problem, problem.Y, 100 + n, virtual=True) for n in range(len(problem.steps))]
     tensors = {letter: _tensor(maker, problem, forms[letter], number_of(letter)) for letter in problem.letters}
     results = [*between, tensors[problem.direction.value]]

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tazza.data_class import dataclass
 from tazza.device.cuda.vendor import TF32
-from tazza.engines.cudnn.graph import TYPES, Behind, Direction, Form, Problem, Windows
+from tazza.engines.cudnn.graph import TYPES, Direction, Form, Problem, Windows
 from tazza.engines.cudnn.plan import Algorithm, Wishes
 from tazza.operator import OpView, Spec, Unsupported
 from tazza.ops.nn.window import Window
@@ -62,39 +61,8 @@ _FORCING = {
 """The argument that forces an algorithm, and where its number stands in the list `force_algo`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
-    """A convolution: X the image, W the filters, Y the result, of whatever operator."""
-
-    dtype: DataType
-    X: Form
-    W: Form
-    Y: Form
-    windows: Windows
-    compute: str
-
-    def problem(self, direction: Direction, steps: tuple[Behind, ...] = ()) -> Problem:
-        """Return what a plan is made for."""
-        return Problem(direction, self.dtype, self.X, self.W, self.Y, self.windows, self.compute, steps)
-
-    @property
-    def empty(self) -> bool:
-        """Whether nothing is multiplied."""
-        return any(0 in form.dims for form in (self.X, self.W, self.Y))
-
-
-def bias_of(form: Form) -> Form:
-    """Return how a bias for the channels of X or Y lies.
-
-    >>> bias_of(form_of((2, 5, 3), True))
-    Form(dims=(1, 3, 1, 1), steps=(3, 1, 1, 1))
-    """
-    ones = (1,) * (len(form.dims) - 2)
-    return Form((1, form.dims[1], *ones), (max(1, form.dims[1]), 1, *ones))
-
-
-def image_of(op: OpView, X: TensorSpec, W: TensorSpec, Y: Sequence[int], window: Window) -> Image:
-    """Return the convolution of an operator, whose blobs lie as its `order` says."""
+def image_of(op: OpView, X: TensorSpec, W: TensorSpec, Y: Sequence[int], window: Window) -> Problem:
+    """Return the convolution of an operator, whose blobs lie as its `order` says, in its forward direction."""
     last = op.order.upper() == "NHWC"
     flat = window.rank == 1
     windows = Windows(
@@ -105,7 +73,8 @@ def image_of(op: OpView, X: TensorSpec, W: TensorSpec, Y: Sequence[int], window:
     )
     half = X.dtype is DataType.FLOAT16 and op.arguments.get("float16_compute", 0) == 1
     image, filters, result = (form_of(dims, last) for dims in (X.shape, W.shape, Y))
-    return Image(X.dtype, image, filters, result, windows, "DATA_HALF" if half else "DATA_FLOAT")
+    compute = "DATA_HALF" if half else "DATA_FLOAT"
+    return Problem(Direction.FORWARD, X.dtype, image, filters, result, windows, compute)
 
 
 def form_of(dims: Sequence[int], last: bool) -> Form:
@@ -124,7 +93,7 @@ def form_of(dims: Sequence[int], last: bool) -> Form:
     return Form(tuple(extents), tuple(steps))
 
 
-def refusal(specs: Sequence[Spec], window: Window) -> Unsupported | None:
+def refusal(specs: Sequence[Spec | None], window: Window) -> Unsupported | None:
     """Return why nothing is convolved of these, or None."""
     kinds = {spec.dtype for spec in specs if isinstance(spec, TensorSpec)}
     if len(kinds) != 1 or not kinds <= TYPES.keys():

@@ -8,11 +8,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol, TypeAlias
 
-import numpy as np
-
 from tazza.data_class import dataclass
 from tazza.device import Context, device_of
 from tazza.device.cuda import CUDADevice, queue_of
+from tazza.device.cuda.vendor import vector_of
 from tazza.engines.cudnn._declarations import NUMBERS
 from tazza.engines.cudnn.descriptor import Maker
 from tazza.engines.cudnn.graph import TYPES, Form, Problem
@@ -111,17 +110,7 @@ class Planned:
         if letter in self.letters:
             found: Tensor | tuple[Tensor, ...] = operands.tensors[self.letters[letter]]
             return found[0] if isinstance(found, tuple) else found  # a letter of several, of which there is one
-        return _zeros(operands.context, self.problem.dtype, self.problem.bias.dims[1])
-
-
-def _zeros(context: Context, dtype: DataType, count: int) -> Tensor:
-    """Return a vector of zeros on the device of a context, which keeps the longest that was asked for."""
-    longest: dict[DataType, Tensor] = context.resource("cudnn zeros", dict[DataType, Tensor])
-    found = longest.get(dtype)
-    if found is None or found.size < count:
-        length = 1 << max(10, (count - 1).bit_length())
-        found = longest[dtype] = Tensor.from_numpy(np.zeros(length, dtype.numpy)).to_device(context.place)
-    return found
+        return vector_of(operands.context, 0, self.problem.dtype, self.problem.Y.dims[1])
 
 
 class Older:

@@ -89,10 +89,9 @@ def _seconds(context: Context, plan: Plan, tensors: Mapping[str, Tensor]) -> flo
 
 def _numbers(context: Context, problem: Problem) -> dict[str, Tensor]:
     """Return tensors for all that a problem reads and writes; how long it takes depends on what is multiplied."""
-    forms = {"X": problem.X, "W": problem.W, "Y": problem.Y, "b": problem.bias, "S": problem.Y}
     draw, made = np.random.default_rng(0), dict[str, Tensor]()
     for letter in problem.letters:
-        form = forms[letter]
+        form = problem.forms[letter]
         size = 1 + sum((extent - 1) * step for extent, step in zip(form.dims, form.steps, strict=True))
         block = draw.standard_normal(min(size, DRAWN), np.float32).astype(problem.dtype.numpy)
         made[letter] = Tensor.from_numpy(np.resize(block, size)).to_device(context.place)

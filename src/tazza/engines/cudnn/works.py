@@ -9,8 +9,8 @@ from dataclasses import replace
 from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.device.cuda import queue_of
-from tazza.engines.cudnn.graph import Behind, Direction, Form
-from tazza.engines.cudnn.image import Image, bias_of, wishes_of
+from tazza.engines.cudnn.graph import Behind, Direction, Form, Problem, bias_of
+from tazza.engines.cudnn.image import wishes_of
 from tazza.engines.cudnn.launch import CudnnLaunch, Lent, Older, Planned, Work, plan_of
 from tazza.operator import Launch, OpView, Unsupported
 from tazza.operator.channel_sum import CHANNEL_SUMS, ChannelSum
@@ -31,7 +31,7 @@ class Convolution:
     steps: tuple[Behind, ...] = ()
 
 
-def works_of(op: OpView, context: Context, image: Image, task: Convolution) -> list[Work] | Unsupported:
+def works_of(op: OpView, context: Context, image: Problem, task: Convolution) -> list[Work] | Unsupported:
     """Return the calls for a task: one run of a plan, or of several, where no plan does all of it."""
     target = {"X": image.X, "W": image.W, "Y": image.Y}[task.direction.value]
     if 0 in target.dims:
@@ -48,7 +48,7 @@ def works_of(op: OpView, context: Context, image: Image, task: Convolution) -> l
         )
     if task.steps:
         wishes = replace(wishes, forced=None)
-    problem = image.problem(task.direction, task.steps)
+    problem = replace(image, direction=task.direction, steps=task.steps)
     plan = plan_of(context, problem, wishes)
     if plan is not None:
         return [Planned(problem, wishes, plan, task.letters)]
@@ -58,7 +58,7 @@ def works_of(op: OpView, context: Context, image: Image, task: Convolution) -> l
     return Unsupported(f"cuDNN has no engine for {task.direction.name.lower().replace('_', ' ')} of this convolution")
 
 
-def _of_nothing(context: Context, image: Image, task: Convolution, target: Form) -> list[Work] | Unsupported:
+def _of_nothing(context: Context, image: Problem, task: Convolution, target: Form) -> list[Work] | Unsupported:
     """Return what makes sums of nothing: zeros, or the bias."""
     if any(step is not Behind.BIAS for step in task.steps):
         return Unsupported("there is nothing to convolve, and something follows")
@@ -67,13 +67,13 @@ def _of_nothing(context: Context, image: Image, task: Convolution, target: Form)
     return [*zeros, *bias_on(context, image, target, letter)] if "b" in task.letters else zeros
 
 
-def bias_on(context: Context, image: Image, target: Form, letter: str) -> list[Work]:
+def bias_on(context: Context, image: Problem, target: Form, letter: str) -> list[Work]:
     """Return what adds the bias b to a blob."""
     given = ("b", bias_of(target)), (letter, target)
     return [Older(queue_of(context).device, "cudnnAddTensor", image.dtype, *given, added=True)]
 
 
-def sums_of(context: Context, image: Image, slope: Form, letters: tuple[str, str]) -> list[Work]:
+def sums_of(context: Context, image: Problem, slope: Form, letters: tuple[str, str]) -> list[Work]:
     """Return what sums a slope over all but its channels, the gradient of a bias: by the engine that offers most."""
     device, bias = queue_of(context).device, bias_of(slope)
     if 0 in bias.dims:
@@ -85,6 +85,31 @@ def sums_of(context: Context, image: Image, slope: Form, letters: tuple[str, str
     last = slope.steps[1] == 1  # of one place it is as well
     task = ChannelSum(read, written, images, channels, math.prod(spots), last, image.dtype, context.place)
     return [Lent(CHANNEL_SUMS.choose(task).run)]
+
+
+def forward_launch(
+    op: OpView, context: Context, image: Problem | Unsupported, steps: tuple[Behind, ...]
+) -> Launch | Unsupported:
+    """Return the launch of Y of X, W, and whatever else an operator reads."""
+    if isinstance(image, Unsupported):
+        return image
+    letters = {letter: letter for letter in ("X", "W", "Y", *op.input_letters)}
+    return joined(works_of(op, context, image, Convolution(Direction.FORWARD, letters, steps)))
+
+
+def gradient_launch(
+    op: OpView, context: Context, image: Problem | Unsupported, filters: Convolution, data: Convolution
+) -> Launch | Unsupported:
+    """Return the launch of dW, and of db and dX where these are asked for, which sees dY as the image or the result."""
+    if isinstance(image, Unsupported):
+        return image
+    slope = image.Y if filters.letters["Y"] == "dY" else image.X
+    parts = [works_of(op, context, image, filters)]
+    if "db" in op.output_letters:
+        parts.append(sums_of(context, image, slope, ("dY", "db")))
+    if "dX" in op.output_letters:
+        parts.append(works_of(op, context, image, data))
+    return joined(*parts)
 
 
 def joined(*parts: list[Work] | Unsupported) -> Launch | Unsupported:

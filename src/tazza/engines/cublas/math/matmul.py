@@ -3,41 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import cast
 
-from tazza.codegen.block import Slot, accepts_rows
-from tazza.device import Context
-from tazza.engines.cublas import KIND, NAME
+from tazza.codegen.block import Slot
+from tazza.engines.cublas import cublas_kernel
 from tazza.engines.cublas.nn.fc import matrix_extents, refusal
 from tazza.engines.cublas.product import Batch, Product, ProductLaunch
-from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.math.matmul import BATCH_MATMUL, MATMUL
 from tazza.tensor import TensorSpec
 
 
-@launcher(MATMUL, engine=NAME, device=KIND, accepts=accepts_rows)
-def prepare_matmul(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
-    del context
-    A, B = (cast("TensorSpec", spec) for spec in inputs[:2])
+@cublas_kernel(MATMUL)
+def matmul(op: OpView, A: TensorSpec, B: TensorSpec, Y: TensorSpec) -> Launch | Unsupported:
     rows, columns = matrix_extents(op, "axis_a", "A", A), matrix_extents(op, "axis_b", "B", B)
     M, K = rows[::-1] if op.trans_a else rows
     N = columns[0] if op.trans_b else columns[1]
-    reason = refusal([A, B, *outputs], (M, N, K))  # the value of `like` is not read
+    reason = refusal([A, B, Y], (M, N, K))  # the value of `like` is not read
     if reason is not None:
         return reason
     flipped = bool(op.trans_a), bool(op.trans_b)
     return ProductLaunch(A.dtype, (Product(Slot("A"), Slot("B"), Slot("Y"), (M, N, K), flipped),))
 
 
-@launcher(BATCH_MATMUL, engine=NAME, device=KIND, accepts=accepts_rows)
-def prepare_batch_matmul(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
-    del context
-    A, B = (cast("TensorSpec", spec) for spec in inputs)
+@cublas_kernel(BATCH_MATMUL)
+def batch_matmul(op: OpView, A: TensorSpec, B: TensorSpec, Y: TensorSpec) -> Launch | Unsupported:
     a, b, flipped = tuple(A.shape), tuple(B.shape), (bool(op.trans_a), bool(op.trans_b))
     if len(a) == 1:
         a, flipped = (1, *a), (False, flipped[1])
@@ -48,9 +37,9 @@ def prepare_batch_matmul(
     counts = math.prod(batches[0]), math.prod(batches[1])
     if batches[0] != batches[1] and 1 not in counts:
         return Unsupported("batches are broadcast against each other")
-    reason = refusal([*inputs, *outputs], (M, N, K, *counts))
+    reason = refusal([A, B, Y], (M, N, K, *counts))
     if reason is not None:
         return reason
-    count = cast("TensorSpec", outputs[0]).size // max(1, M * N)
+    count = Y.size // max(1, M * N)
     batch = Batch(count, (0 if counts[0] == 1 else M * K, 0 if counts[1] == 1 else K * N, M * N))
     return ProductLaunch(A.dtype, (Product(Slot("A"), Slot("B"), Slot("Y"), (M, N, K), flipped, batch=batch),))

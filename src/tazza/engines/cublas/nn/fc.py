@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import cast
+from collections.abc import Mapping, Sequence
 
-from tazza.codegen.block import Slot, accepts_rows
-from tazza.device import Context
-from tazza.engines.cublas import KIND, NAME
+from tazza.codegen.block import Slot
+from tazza.engines.cublas import cublas_kernel
 from tazza.engines.cublas.product import LARGEST, TYPES, Ones, Product, ProductLaunch
-from tazza.operator import Launch, OpSchema, OpView, Spec, Unsupported, launcher
+from tazza.operator import Launch, OpSchema, OpView, Spec, Unsupported
 from tazza.ops.nn.fc import fc_gradients, fcs
 from tazza.ops.shape.axis import cut, product
 from tazza.tensor import TensorSpec
@@ -31,36 +29,25 @@ def refusal(specs: Sequence[Spec], extents: Sequence[int]) -> Unsupported | None
     return Unsupported("an extent is beyond 2^31 - 1") if max(extents) > LARGEST else None
 
 
-def _layer(features_first: bool) -> Callable[..., Launch | Unsupported]:
-    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
-        del context
-        X, W = (cast("TensorSpec", spec) for spec in inputs[:2])
-        N, K = matrix_extents(op, "axis", "X", X)
-        M = cast("TensorSpec", inputs[2]).size
-        reason = refusal([*inputs, *outputs], (N, K, M))
+def _register(layer: OpSchema, gradient: OpSchema, *, features_first: bool) -> None:
+    """Register a layer whose W is (M, K) where features come first, else (K, M)."""
+
+    @cublas_kernel(layer)
+    def fc(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec, Y: TensorSpec) -> Launch | Unsupported:
+        (N, K), M = matrix_extents(op, "axis", "X", X), b.size
+        reason = refusal([X, W, b, Y], (N, K, M))
         if reason is not None:
             return reason
-        del W
-        Y = Slot("Y")
-        return ProductLaunch(
-            X.dtype,
-            (
-                Product(Ones(N), Slot("b"), Y, (N, M, 1)),
-                Product(Slot("X"), Slot("W"), Y, (N, M, K), (False, features_first), added=True),
-            ),
-        )
+        bias = Product(Ones(N), Slot("b"), Slot("Y"), (N, M, 1))
+        turned = False, features_first
+        return ProductLaunch(X.dtype, (bias, Product(Slot("X"), Slot("W"), Slot("Y"), (N, M, K), turned, added=True)))
 
-    return prepare
-
-
-def _gradient(features_first: bool) -> Callable[..., Launch | Unsupported]:
-    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
-        del context
-        X = cast("TensorSpec", inputs[0])
-        N, K = matrix_extents(op, "axis", "X", X)
-        M = cast("TensorSpec", outputs[1]).size
-        needed = [*inputs, *outputs] if len(outputs) > 2 else [inputs[0], inputs[2], *outputs]  # W is not read then
-        reason = refusal(needed, (N, K, M))
+    @cublas_kernel(gradient)
+    def fc_gradient(op: OpView, X: TensorSpec, db: TensorSpec, specs: Mapping[str, TensorSpec]) -> Launch | Unsupported:
+        (N, K), M = matrix_extents(op, "axis", "X", X), db.size
+        reason = refusal(
+            [one for letter, one in specs.items() if letter != "W" or "dX" in specs], (N, K, M)
+        )  # W is read for dX
         if reason is not None:
             return reason
         x, W, dY = Slot("X"), Slot("W"), Slot("dY")
@@ -70,19 +57,10 @@ def _gradient(features_first: bool) -> Callable[..., Launch | Unsupported]:
             else Product(x, dY, Slot("dW"), (K, M, N), (True, False))
         )
         products = [weights, Product(Ones(N), dY, Slot("db"), (1, M, N))]
-        if len(outputs) > 2:
+        if "dX" in specs:
             products.append(Product(dY, W, Slot("dX"), (N, K, M), (False, not features_first)))
         return ProductLaunch(X.dtype, products)
 
-    return prepare
 
-
-def _register(schemas: Sequence[OpSchema], make: Callable[[bool], Callable[..., Launch | Unsupported]]) -> None:
-    for schema, features_first in zip(schemas, (True, False), strict=True):
-        prepare = make(features_first)
-        prepare.__module__ = __name__
-        launcher(schema, engine=NAME, device=KIND, accepts=accepts_rows)(prepare)
-
-
-_register([fcs["FC"], fcs["FCTransposed"]], _layer)
-_register([fc_gradients["FCGradient"], fc_gradients["FCTransposedGradient"]], _gradient)
+_register(fcs["FC"], fc_gradients["FCGradient"], features_first=True)
+_register(fcs["FCTransposed"], fc_gradients["FCTransposedGradient"], features_first=False)

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Mapping
 
-from tazza.codegen.block import Slot, accepts_rows
-from tazza.device import Context
-from tazza.engines.cublas import KIND, NAME
+from tazza.codegen.block import Slot
+from tazza.codegen.prepare import flat
+from tazza.engines.cublas import KIND, NAME, cublas_kernel
 from tazza.engines.cublas.layer import LayerLaunch
 from tazza.engines.cublas.nn.fc import matrix_extents, refusal
 from tazza.engines.cublas.product import ProductLaunch
-from tazza.operator import Launch, OpView, Spec, Unsupported, kernel_key, launcher
+from tazza.operator import Launch, OpView, Unsupported, kernel_key
 from tazza.operator.choice import EPILOGUES
 from tazza.ops.nn.fused import FUSED_FC, epilogue_of, sum_and_relu
 from tazza.tensor import DataType, TensorSpec
 
 
-@launcher(FUSED_FC, engine=NAME, device=KIND, accepts=accepts_rows)
-def prepare_fused_fc(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
-    del context
-    X = cast("TensorSpec", inputs[0])
-    N, K = matrix_extents(op, "axis", "X", X)
-    M = cast("TensorSpec", inputs[2]).size
-    reason = refusal([*inputs, *outputs], (N, K, M))
+@cublas_kernel(FUSED_FC)
+def fused_fc(op: OpView, X: TensorSpec, b: TensorSpec, specs: Mapping[str, TensorSpec]) -> Launch | Unsupported:
+    (N, K), M = matrix_extents(op, "axis", "X", X), b.size
+    reason = refusal(flat(specs), (N, K, M))
     if reason is not None:
         return reason
     found = sum_and_relu(epilogue_of(op))

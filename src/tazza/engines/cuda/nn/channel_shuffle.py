@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Mapping
 
-from tazza.codegen.block import accepts_rows
-from tazza.device import Context
-from tazza.engines.cuda import KIND
 from tazza.engines.cuda.shape.stride import strided_copy
-from tazza.operator import Launch, OpSchema, OpView, Spec, launcher
+from tazza.engines.cuda.translated import translated
+from tazza.operator import Launch, OpSchema, OpView
 from tazza.ops.nn.channel_shuffle import CHANNEL_SHUFFLE, CHANNEL_SHUFFLE_GRADIENT
 from tazza.tensor import TensorSpec
 
 
 def _register(schema: OpSchema, places: tuple[str, str], *, back: bool) -> None:
-    @launcher(schema, engine=KIND, device=KIND, accepts=accepts_rows)
-    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
-        del context, outputs
-        X = cast("TensorSpec", inputs[0])
+    @translated(schema)
+    def shuffle(op: OpView, specs: Mapping[str, TensorSpec]) -> Launch:
+        X = specs[places[0]]
         last = op.order.upper() == "NHWC"
         C = X.shape[-1 if last else 1]
         behind = 1 if last else math.prod(X.shape[2:])

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import cast
 
 import numpy as np
 
-from tazza.codegen.block import Slot, Word, accepts_rows, float_word
+from tazza.codegen.block import Word, float_word
 from tazza.data_class import dataclass
-from tazza.device import Context
-from tazza.engines.cuda import KIND
 from tazza.engines.cuda.shape.reshape import RegroupLaunch
 from tazza.engines.cuda.threads import Threads, each_launch
-from tazza.operator import FLOAT, HALVES, Call, CallChain, Launch, Operands, OpView, Spec, Unsupported, launcher
+from tazza.engines.cuda.translated import addresses, translated
+from tazza.operator import FLOAT, HALVES, Call, CallChain, Launch, Operands, OpView, Unsupported
 from tazza.ops.nn.dropout import DROPOUT
 from tazza.tensor import DataType, PinnedPlace, Tensor, TensorSpec
 
@@ -49,13 +48,9 @@ class DropoutLaunch:
         return CallChain((*calls, self.elements.bind(operands)))
 
 
-@launcher(DROPOUT, engine=KIND, device=KIND, accepts=accepts_rows)
-def prepare_dropout(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@translated(DROPOUT)
+def dropout(op: OpView, X: TensorSpec) -> Launch | Unsupported:
     """Compile the product with the mask; a test copies X."""
-    del context, outputs
-    X = cast("TensorSpec", inputs[0])
     if X.dtype not in FLOAT | HALVES:
         return Unsupported(f"it computes in float32, not {X.dtype.label}")
     if op.is_test:
@@ -64,9 +59,9 @@ def prepare_dropout(
 
     def write(t: Threads, i: str) -> None:
         v = t.single
-        factor = t.lines.let(f"fptrunc {t.wide.type} {t.real('scale')} to {v.type}")
+        factor = t.narrow(t.real("scale"))
         mask = t.load("mask", i, DataType.BOOL)
         t.store("Y", i, v.mul(t.load("X", i, X.dtype), v.mul(mask, factor)), X.dtype)
 
-    words: dict[str, Word] = {"scale": float_word(float(scale)), **{name: Slot(name) for name in ("X", "mask", "Y")}}
+    words: dict[str, Word] = {"scale": float_word(float(scale)), **addresses("X", "mask", "Y")}
     return DropoutLaunch(each_launch(f"dropout {X.dtype.label}", X.size, words, write), 1 - op.ratio)

@@ -7,16 +7,14 @@ it to `behind` behind it. The gradient computes scale anew, into scratch memory,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import cast
+from collections.abc import Callable, Mapping
 
-from tazza.codegen.block import Scratch, Slot, Word, accepts_rows, float_word
-from tazza.codegen.loop import carry_loop
+from tazza.codegen.block import Scratch, Word, float_word
+from tazza.codegen.loop import fold_loop
 from tazza.codegen.vector import Emission
-from tazza.device import Context
-from tazza.engines.cuda import KIND
 from tazza.engines.cuda.threads import Threads, each_launch
-from tazza.operator import FLOAT, HALVES, Expression, Launch, LaunchChain, OpView, Spec, Unsupported, launcher
+from tazza.engines.cuda.translated import addresses, translated
+from tazza.operator import FLOAT, HALVES, Expression, Launch, LaunchChain, OpView, Unsupported
 from tazza.ops.nn.lrn import LRN, LRN_GRADIENT
 from tazza.tensor import DataType, TensorSpec
 
@@ -38,43 +36,30 @@ def _words(op: OpView, X: TensorSpec) -> dict[str, Word]:
 
 def _window(t: Threads, i: str, ends: tuple[str, str], body: Callable[[str], str]) -> str:
     """Return the sum in float64 of `body(place)` over the channels around that of element i."""
-    lines, v = t.lines, t.wide
+    v = t.wide
     c = t.two("urem", t.two("udiv", i, t.word("step")), t.word("channels"))
-    lines.declare("i64 @llvm.smax.i64(i64, i64)")
-    lines.declare("i64 @llvm.smin.i64(i64, i64)")
-    first = t.two("sub", c, t.word(ends[0]))
-    begin = lines.let(f"call i64 @llvm.smax.i64(i64 {first}, i64 0)")
-    last = t.add(t.add(c, t.word(ends[1])), 1)
-    end = lines.let(f"call i64 @llvm.smin.i64(i64 {last}, i64 {t.word('channels')})")
+    begin = t.most(t.two("sub", c, t.word(ends[0])), 0)
+    end = t.least(t.add(t.add(c, t.word(ends[1])), 1), t.word("channels"))
 
-    def add(k: str, sums: Sequence[str]) -> list[str]:
-        place = t.add(i, t.mul(t.two("sub", k, c), t.word("step")))
-        return [v.add(sums[0], body(place))]
+    def add(k: str, total: str) -> str:
+        return v.add(total, body(t.add(i, t.mul(t.two("sub", k, c), t.word("step")))))
 
-    return carry_loop(v, begin, end, [v.constant(0.0)], add)[0]
-
-
-def _wide(t: Threads, name: str, i: str, dtype: DataType) -> str:
-    return t.lines.let(f"fpext {t.single.type} {t.load(name, i, dtype)} to {t.wide.type}")
+    return fold_loop(v, begin, end, v.constant(0.0), add)
 
 
 def _scale(t: Threads, i: str, dtype: DataType) -> str:
     """Return scale of element i, in float64."""
 
     def square(place: str) -> str:
-        x = _wide(t, "X", place, dtype)
+        x = t.load_wide("X", place, dtype)
         return t.wide.mul(x, x)
 
     return t.wide.add(t.real("bias"), t.wide.mul(t.real("weight"), _window(t, i, ("before", "behind"), square)))
 
 
-def _store(t: Threads, name: str, i: str, value: str, dtype: DataType) -> None:
-    t.store(name, i, t.lines.let(f"fptrunc {t.wide.type} {value} to {t.single.type}"), dtype)
-
-
-def _refusal(*specs: Spec) -> Unsupported | None:
+def _refusal(specs: Mapping[str, TensorSpec]) -> Unsupported | None:
     """Return why these are not normalized: they are not of one narrow type of floating point."""
-    kinds = {cast("TensorSpec", spec).dtype for spec in specs}
+    kinds = {spec.dtype for spec in specs.values()}
     if len(kinds) == 1 and kinds <= TYPES:
         return None
     return Unsupported(f"it computes in float32, not {', '.join(sorted(kind.label for kind in kinds))}")
@@ -85,54 +70,48 @@ def _power(t: Threads, scale: str) -> str:
     return Emission(t.wide, {"s": scale, "beta": t.real("beta")}).write(Expression.parse("pow(s, -beta)"))
 
 
-@launcher(LRN, engine=KIND, device=KIND, accepts=accepts_rows)
-def prepare_lrn(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
+@translated(LRN)
+def lrn(op: OpView, X: TensorSpec, specs: Mapping[str, TensorSpec]) -> Launch | Unsupported:
     """Compile LRN, with and without scale."""
-    del context
-    X = cast("TensorSpec", inputs[0])
-    reason, dtype = _refusal(X, *outputs), X.dtype
+    reason, dtype = _refusal(specs), X.dtype
     if reason is not None:
         return reason
     made = [letter for letter in ("Y", "scale") if letter in op.output_letters]
 
     def write(t: Threads, i: str) -> None:
         s = _scale(t, i, dtype)
-        _store(t, "Y", i, t.wide.mul(_wide(t, "X", i, dtype), _power(t, s)), dtype)
+        t.store_wide("Y", i, t.wide.mul(t.load_wide("X", i, dtype), _power(t, s)), dtype)
         if "scale" in made:
-            _store(t, "scale", i, s, dtype)
+            t.store_wide("scale", i, s, dtype)
 
-    words = {**_words(op, X), "X": Slot("X"), **{letter: Slot(letter) for letter in made}}
+    words = {**_words(op, X), **addresses("X", *made)}
     return each_launch(f"lrn {dtype.label}", X.size, words, write)
 
 
-@launcher(LRN_GRADIENT, engine=KIND, device=KIND, accepts=accepts_rows)
-def prepare_lrn_gradient(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@translated(LRN_GRADIENT)
+def lrn_gradient(op: OpView, X: TensorSpec, specs: Mapping[str, TensorSpec]) -> Launch | Unsupported:
     """Compile scale, and then the gradient."""
-    del context
-    X = cast("TensorSpec", inputs[0])
-    reason, dtype = _refusal(*inputs, *outputs), X.dtype
+    reason, dtype = _refusal(specs), X.dtype
     if reason is not None:
         return reason
 
     def scales(t: Threads, i: str) -> None:
-        t.store("scale", i, _scale(t, i, dtype), DataType.DOUBLE)
+        t.store_wide("scale", i, _scale(t, i, dtype), DataType.DOUBLE)
 
     def write(t: Threads, i: str) -> None:
         v = t.wide
 
         def part(place: str) -> str:
-            product = v.mul(_wide(t, "dY", place, dtype), _wide(t, "Y", place, dtype))
-            return v.div(product, t.load("scale", place, DataType.DOUBLE))
+            product = v.mul(t.load_wide("dY", place, dtype), t.load_wide("Y", place, dtype))
+            return v.div(product, t.load_wide("scale", place, DataType.DOUBLE))
 
         seen = _window(t, i, ("behind", "before"), part)  # of even size it is not symmetric
-        own = v.mul(_wide(t, "dY", i, dtype), _power(t, t.load("scale", i, DataType.DOUBLE)))
+        own = v.mul(t.load_wide("dY", i, dtype), _power(t, t.load("scale", i, DataType.DOUBLE)))
         factor = v.mul(v.mul(v.constant(2.0), t.real("weight")), t.real("beta"))
-        _store(t, "dX", i, v.sub(own, v.mul(v.mul(factor, _wide(t, "X", i, dtype)), seen)), dtype)
+        t.store_wide("dX", i, v.sub(own, v.mul(v.mul(factor, t.load_wide("X", i, dtype)), seen)), dtype)
 
-    given: dict[str, Word] = {**_words(op, X), "X": Slot("X"), "scale": Scratch()}
+    given: dict[str, Word] = {**_words(op, X), **addresses("X"), "scale": Scratch()}
     scratch = X.size * DataType.DOUBLE.itemsize
     first = each_launch(f"lrn scale {dtype.label}", X.size, given, scales, scratch_bytes=scratch)
-    words = {**given, **{letter: Slot(letter) for letter in ("Y", "dY", "dX")}}
+    words = given | addresses("Y", "dY", "dX")
     return LaunchChain((first, each_launch(f"lrn gradient {dtype.label}", X.size, words, write, scratch_bytes=scratch)))

@@ -10,22 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import cast
 
-from tazza.codegen.block import Slot, Word, accepts_rows_but
+from tazza.codegen.block import Slot, Word
 from tazza.codegen.loop import carry_loop, count_loop
 from tazza.codegen.row_update import Update, formulas_for, row_updates, update_of
 from tazza.codegen.rows import when
 from tazza.codegen.vector import Emission
 from tazza.data_class import dataclass
-from tazza.device import Context
-from tazza.engines.cuda import KIND
 from tazza.engines.cuda.launch import Brought, GridLaunch, Held
 from tazza.engines.cuda.occurrence import Occurrences, each_occurrence
 from tazza.engines.cuda.sparse.division import owners_bytes, owners_launch, owners_words
 from tazza.engines.cuda.threads import Threads, each_launch
-from tazza.operator import Expression, Launch, LaunchChain, OpSchema, OpView, Spec, Unsupported, launcher
-from tazza.operator.in_place import overwritten
+from tazza.engines.cuda.translated import addresses, translated
+from tazza.operator import Expression, Launch, LaunchChain, OpSchema, OpView, Unsupported
 from tazza.ops.optimizer.rows import RowFormulas
 from tazza.ops.sparse.segment import BY_LENGTHS
 from tazza.tensor import DataType, TensorSpec
@@ -63,7 +60,7 @@ class Updates:
 
             def owned() -> None:
                 length = t.two("sub", t.index("starts", t.add(owner, 1)), t.index("starts", owner))
-                once(owner, {"n": t.single.splat(t.lines.let(f"uitofp i64 {length} to float"))})
+                once(owner, {"n": t.counted(length)})
 
             when(t.lines, t.compare("sge", owner, 0), owned)
 
@@ -78,7 +75,7 @@ class Updates:
                 return [v.add(sums[0], Emission(v, values | self._loaded(t, [mean], at, d)).write(mean))]
 
             total = carry_loop(v, "0", t.word("elements"), [v.constant(0.0)], add)[0]
-            count = v.splat(t.lines.let(f"uitofp i64 {t.word('width')} to float"))
+            count = t.counted(t.word("width"))
             values["mean"] = v.div(total, count)
         for letter in sorted(self.update.one):
             values[letter] = t.load(letter, at[1])
@@ -104,20 +101,19 @@ class Updates:
         return {name: t.load(name, self._place(t, name, at, d)) for name in sorted(moving)}
 
 
-def rows_launch(op: OpView, formulas: RowFormulas, inputs: Sequence[Spec]) -> Launch | Unsupported:
+def rows_launch(op: OpView, formulas: RowFormulas, specs: Mapping[str, TensorSpec]) -> Launch | Unsupported:
     """Return the launches of an update: first occurrences, then the rows."""
-    specs = dict(zip(op.input_letters, cast("Sequence[TensorSpec]", inputs), strict=True))
     update, W = update_of(op, formulas, specs), specs["W"]
     host = {letter for letter, declared in op.schema.inputs_by_letter.items() if declared.host}
     if wrong := sorted(host & {*update.scalars}):
         return Unsupported(f"{wrong[0]} lies on the host, and is in no shared number")
-    for letter in {*specs} & {*update.letters} - {"LENGTHS"}:
+    for letter in {*op.input_letters} & {*update.letters} - {"LENGTHS"}:
         if specs[letter].dtype is not DataType.FLOAT:
             return Unsupported(f"it updates float32, {letter} is {specs[letter].dtype.label}")
     K, width, S = specs["indices"].size, math.prod(W.shape[1:]), specs["LENGTHS"].size if update.segmented else 0
     occurrences = Occurrences(K, W.shape[0], update.index_bits, owners_bytes(S, K) if update.segmented else 0)
     words: dict[str, Word | Held | Brought] = {**occurrences.words, "width": max(1, width), "elements": width}
-    words |= {letter: Slot(letter) for letter in update.letters}
+    words |= addresses(*update.letters)
     words |= owners_words(S) if update.segmented else {}
     operands = [slot for _, slot, _ in update.shared.operands]
     held = tuple(k for k, slot in enumerate(operands) if slot.letter in host)
@@ -136,12 +132,11 @@ def rows_launch(op: OpView, formulas: RowFormulas, inputs: Sequence[Spec]) -> La
 
 
 def _register(made: OpSchema, formulas: Callable[[OpView], RowFormulas | None]) -> None:
-    @launcher(made, engine=KIND, device=KIND, accepts=accepts_rows_but(overwritten(made)))
-    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
+    @translated(made)
+    def prepare(op: OpView, specs: Mapping[str, TensorSpec]) -> Launch | Unsupported:
         """Compile the update of a row."""
-        del context, outputs
-        found = formulas_for(op, inputs, formulas)
-        return found if isinstance(found, Unsupported) else rows_launch(op, found, inputs)
+        found = formulas_for(op, [specs[letter] for letter in op.input_letters], formulas)
+        return found if isinstance(found, Unsupported) else rows_launch(op, found, specs)
 
 
 for _made, _formulas in row_updates():

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from tazza.codegen.block import accepts_rows_but
-from tazza.device import Context
-from tazza.engines.cuda import KIND
-from tazza.engines.cuda.recurrent.lstm_unit import Unit, unit_launch
-from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.engines.cuda.recurrent.lstm_unit import Unit, register_unit
 from tazza.ops.recurrent.gru_unit import GRU_UNIT, GRU_UNIT_GRADIENT
 
 FORWARD = Unit(
@@ -32,21 +26,5 @@ BACKWARD = Unit(
     ("dH_prev",),
     {"dH_prev": "dH"},
 )
-
-
-@launcher(GRU_UNIT, engine=KIND, device=KIND, accepts=accepts_rows_but({"timestep"}))
-def prepare_gru_unit(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
-    """Compile GRUUnit."""
-    del context, outputs
-    return unit_launch(op, inputs, FORWARD)
-
-
-@launcher(GRU_UNIT_GRADIENT, engine=KIND, device=KIND, accepts=accepts_rows_but({"timestep"}))
-def prepare_gru_unit_gradient(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
-    """Compile GRUUnitGradient."""
-    del context, outputs
-    return unit_launch(op, inputs, BACKWARD)
+register_unit(GRU_UNIT, FORWARD, __name__)
+register_unit(GRU_UNIT_GRADIENT, BACKWARD, __name__)

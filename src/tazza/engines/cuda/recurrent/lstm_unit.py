@@ -5,20 +5,18 @@ The number of the step lies on the host, and stands in the block when the kernel
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import cast
+from collections.abc import Mapping
 
-from tazza.codegen.block import Slot, Word, accepts_rows_but, float_word
+from tazza.codegen.block import Slot, Word, float_word
 from tazza.codegen.rows import when
 from tazza.codegen.vector import Emission
 from tazza.data_class import dataclass
-from tazza.device import Context
-from tazza.engines.cuda import KIND
 from tazza.engines.cuda.launch import Held
 from tazza.engines.cuda.threads import Threads, each_launch
-from tazza.operator import Expression, Launch, OpView, Spec, Unsupported, launcher
+from tazza.engines.cuda.translated import addresses, translated
+from tazza.operator import Expression, Launch, OpSchema, OpView
 from tazza.ops.recurrent.lstm_unit import LSTM_UNIT, LSTM_UNIT_GRADIENT
-from tazza.tensor import DataType, TensorSpec
+from tazza.tensor import TensorSpec
 
 OPEN = {"si": "sigmoid(i)", "sf": "sigmoid(f + bias)", "so": "sigmoid(o)", "tg": "tanh(g)", "T": "tanh(C)"}
 
@@ -76,7 +74,7 @@ def _write(t: Threads, k: str, unit: Unit, *, ragged: bool, drop: bool) -> None:
     def within() -> None:
         values = {letter: t.load(letter, k) for letter in unit.read}
         values |= {gate: t.load("gates", place) for gate, place in places.items()}
-        values["bias"] = t.lines.let(f"fptrunc {t.wide.type} {t.real('bias')} to {t.single.type}")
+        values["bias"] = t.narrow(t.real("bias"))
         for name, text in unit.texts.items():
             values[name] = Emission(t.single, values).write(Expression.parse(text))
         for letter in unit.written:
@@ -97,38 +95,27 @@ def _write(t: Threads, k: str, unit: Unit, *, ragged: bool, drop: bool) -> None:
     when(t.lines, t.compare("slt", t.word("timestep"), t.index("seq_lengths", n, 32)), within, beyond)
 
 
-def unit_launch(op: OpView, inputs: Sequence[Spec], unit: Unit) -> Launch | Unsupported:
-    """Return the launch of a unit."""
-    specs = dict(zip(op.input_letters, cast("Sequence[TensorSpec]", inputs), strict=True))
-    state = specs["C_prev" if "C_prev" in unit.read else "H_prev"]
-    if state.dtype is not DataType.FLOAT:
-        return Unsupported(f"it computes in float32, not {state.dtype.label}")
-    ragged, drop = op.has_input("seq_lengths"), bool(op.drop_states)
-    bias = float_word(op.forget_bias if "forget_bias" in op.schema.args else 0.0)
-    words: dict[str, Word | Held] = {"units": max(1, state.shape[2]), "bias": bias}
-    words |= {"timestep": Held(Slot("timestep"))} | ({"seq_lengths": Slot("seq_lengths")} if ragged else {})
-    back = ("dgates",) if op.has_output("dgates") else ()
-    words |= {letter: Slot(letter) for letter in dict.fromkeys(("gates", *unit.read, *unit.written, *back))}
+def register_unit(schema: OpSchema, unit: Unit, module: str) -> None:
+    """Register the kernel of an operator that computes a unit, as one of a module."""
+    letter = "C_prev" if "C_prev" in unit.read else "H_prev"
 
-    def write(t: Threads, k: str) -> None:
-        _write(t, k, unit, ragged=ragged, drop=drop)
+    def prepare(op: OpView, specs: Mapping[str, TensorSpec]) -> Launch:
+        state = specs[letter]
+        ragged, drop = op.has_input("seq_lengths"), bool(op.drop_states)
+        bias = float_word(op.forget_bias if "forget_bias" in op.schema.args else 0.0)
+        words: dict[str, Word | Held] = {"units": max(1, state.shape[2]), "bias": bias}
+        words |= {"timestep": Held(Slot("timestep"))} | addresses(*("seq_lengths",) * ragged)
+        back = ("dgates",) * op.has_output("dgates")
+        words |= addresses(*dict.fromkeys(("gates", *unit.read, *unit.written, *back)))
 
-    return each_launch(f"{op.type} {ragged} {drop}", state.size, words, write)
+        def write(t: Threads, k: str) -> None:
+            _write(t, k, unit, ragged=ragged, drop=drop)
 
+        return each_launch(f"{op.type} {ragged} {drop}", state.size, words, write)
 
-@launcher(LSTM_UNIT, engine=KIND, device=KIND, accepts=accepts_rows_but({"timestep"}))
-def prepare_lstm_unit(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
-    """Compile LSTMUnit."""
-    del context, outputs
-    return unit_launch(op, inputs, FORWARD)
+    prepare.__module__ = module
+    translated(schema, float32={letter})(prepare)
 
 
-@launcher(LSTM_UNIT_GRADIENT, engine=KIND, device=KIND, accepts=accepts_rows_but({"timestep"}))
-def prepare_lstm_unit_gradient(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
-    """Compile LSTMUnitGradient."""
-    del context, outputs
-    return unit_launch(op, inputs, BACKWARD)
+register_unit(LSTM_UNIT, FORWARD, __name__)
+register_unit(LSTM_UNIT_GRADIENT, BACKWARD, __name__)

@@ -19,8 +19,8 @@ from tazza.data_class import dataclass
 from tazza.engines.cuda import rows
 from tazza.engines.cuda.launch import SMALL, GridLaunch, own_code
 from tazza.engines.cuda.team import Deal, Element, Limits, Team, deal_of
-from tazza.engines.cuda.threads import Threads, Whole, each_launch
-from tazza.engines.cuda.translated import Specs, addresses, translated
+from tazza.engines.cuda.threads import Threads, Whole, each_launch, zeros_launch
+from tazza.engines.cuda.translated import addresses, translated
 from tazza.operator import Launch, LaunchChain, OpView, Unsupported
 from tazza.operator.row_program import Cut
 from tazza.ops.reduce.top_k import TOP_K, TOP_K_GRADIENT, top_axis
@@ -95,8 +95,7 @@ class Top:
 
     def _larger(self, v: Lanes, a: str, b: str) -> str:
         del v
-        self.lines.declare("i64 @llvm.smax.i64(i64, i64)")
-        return self._held(self.lines.let(f"call i64 @llvm.smax.i64(i64 {self._whole(a)}, i64 {self._whole(b)})"))
+        return self._held(self.lines.most(self._whole(a), self._whole(b)))
 
     def _key(self, one: Element) -> str:
         _, place, r, there = one
@@ -135,11 +134,10 @@ class Top:
 
 
 @translated(TOP_K)
-def top_k(op: OpView, specs: Specs) -> Launch | Unsupported:
+def top_k(op: OpView, X: TensorSpec, V: TensorSpec, F: TensorSpec | None) -> Launch | Unsupported:
     """Compile it: k turns over each row."""
-    X, V = specs["X"], specs["V"]
     axis = top_axis(op, len(X.shape))
-    cut, k, limits, flat = _cut(X, axis), V.shape[axis], rows.LIMITS, "F" in specs
+    cut, k, limits, flat = _cut(X, axis), V.shape[axis], rows.LIMITS, F is not None
     if X.dtype is not DataType.FLOAT or not 0 < cut.along < LONGEST:
         return Unsupported(f"it compares some float32 of a row, less than 2^31, not {cut.along} {X.dtype.label}")
     if k > MOST:
@@ -152,10 +150,9 @@ def top_k(op: OpView, specs: Specs) -> Launch | Unsupported:
     return GridLaunch(own_code(f"top k {deal} {small} {flat}", kernel), words, deal.blocks(cut), deal.threads)
 
 
-@translated(TOP_K_GRADIENT, floats={"dV"})
-def top_k_gradient(op: OpView, specs: Specs) -> Launch:
+@translated(TOP_K_GRADIENT, float32={"dV"})
+def top_k_gradient(op: OpView, dV: TensorSpec, dX: TensorSpec) -> Launch:
     """Compile zeros, then the sums of each row in their order, by a thread."""
-    dV, dX = specs["dV"], specs["dX"]
     axis = top_axis(op, len(dX.shape))
     cut, k = _cut(dX, axis), dV.shape[axis]
     words = {"along": cut.along, "behind": max(1, cut.behind), "k": k, **addresses("dV", "P", "dX")}
@@ -178,9 +175,5 @@ def top_k_gradient(op: OpView, specs: Specs) -> Launch:
 
         t.follow("0", t.word("k"), turn)
 
-    def clear(t: Threads, i: str) -> None:
-        t.store("dX", i, t.single.constant(0.0))
-
-    zeros = each_launch("zeros of top k", dX.size, addresses("dX"), clear)
     sums = each_launch("sums of top k", cut.before * cut.behind, words, add, complaint=COMPLAINT)
-    return LaunchChain((zeros, sums))
+    return LaunchChain((zeros_launch("dX", dX.size), sums))

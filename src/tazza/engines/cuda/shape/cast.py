@@ -8,18 +8,16 @@ from __future__ import annotations
 from tazza.codegen.rows import element
 from tazza.codegen.typed import MEMORY, Vector
 from tazza.engines.cuda.threads import Threads, each_launch
-from tazza.engines.cuda.translated import Specs, addresses, translated
-from tazza.operator import Launch, OpView, Unsupported
+from tazza.engines.cuda.translated import addresses, translated
+from tazza.operator import Launch, Unsupported
 from tazza.ops.quantized.half import conversions
 from tazza.ops.shape.cast import CAST
-from tazza.tensor import DataType
+from tazza.tensor import DataType, TensorSpec
 
 
 @translated(CAST, *conversions.schemas)
-def cast(op: OpView, specs: Specs) -> Launch | Unsupported:
+def cast(X: TensorSpec, Y: TensorSpec) -> Launch | Unsupported:
     """Compile the conversion."""
-    del op
-    X, Y = specs["X"], specs["Y"]
     for dtype in (X.dtype, Y.dtype):
         if dtype not in MEMORY:
             return Unsupported(f"{dtype.label} is not compiled")

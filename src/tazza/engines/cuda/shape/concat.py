@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import cast
 
 import numpy as np
 
-from tazza.codegen.block import Slot, accepts_rows, accepts_rows_but
+from tazza.codegen.block import Slot
 from tazza.data_class import dataclass
-from tazza.device import Context
-from tazza.engines.cuda import KIND
 from tazza.engines.cuda.threads import Threads, each_launch
-from tazza.operator import Call, Launch, LaunchChain, Operands, OpView, Spec, Unsupported, launcher
+from tazza.engines.cuda.translated import translated
+from tazza.operator import Call, Launch, LaunchChain, Operands, OpView
 from tazza.operator.split_call import SplitCall
 from tazza.ops.shape.concat import adds_axis, concats, join_axis
 from tazza.ops.shape.split import SPLIT_BY_LENGTHS, splits
@@ -78,31 +76,15 @@ def _joined(op: OpView, letter: str, whole: TensorSpec, parts: Sequence[TensorSp
     return Joined(places, math.prod(whole.shape[axis:]), tuple(part.size // max(1, places) for part in parts))
 
 
-@launcher(concats["Concat"], engine=KIND, device=KIND, accepts=accepts_rows)
-@launcher(concats["DepthConcat"], engine=KIND, device=KIND, accepts=accepts_rows)
-def prepare_concat(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@translated(*concats.schemas)
+def concat(op: OpView, X: Sequence[TensorSpec], Y: TensorSpec) -> Launch:
     """Compile the copies of parts into Y."""
-    del context
-    Y, parts = cast("TensorSpec", outputs[0]), cast("Sequence[TensorSpec]", inputs)
-    if Y.dtype is DataType.STRING:
-        return Unsupported("strings do not lie on a device")
-    joined = _joined(op, "Y", Y, parts)
     axis = join_axis(op, "Y", len(Y.shape))
-    extents = tuple(1 if adds_axis(op) else part.shape[axis] for part in parts)
-    return ConcatLaunch(joined.launches(Y.dtype, ("X", "Y"), apart=False), extents)
+    extents = tuple(1 if adds_axis(op) else part.shape[axis] for part in X)
+    return ConcatLaunch(_joined(op, "Y", Y, X).launches(Y.dtype, ("X", "Y"), apart=False), extents)
 
 
-@launcher(splits["Split"], engine=KIND, device=KIND, accepts=accepts_rows_but({"lengths"}))
-@launcher(splits["DepthSplit"], engine=KIND, device=KIND, accepts=accepts_rows_but({"lengths"}))
-@launcher(SPLIT_BY_LENGTHS, engine=KIND, device=KIND, accepts=accepts_rows_but({"lengths"}))
-def prepare_split(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@translated(*splits.schemas, SPLIT_BY_LENGTHS)
+def split(op: OpView, X: TensorSpec, Y: Sequence[TensorSpec]) -> Launch:
     """Compile the copies of X into parts."""
-    del context
-    X, parts = cast("TensorSpec", inputs[0]), cast("Sequence[TensorSpec]", outputs)
-    if X.dtype is DataType.STRING:
-        return Unsupported("strings do not lie on a device")
-    return _joined(op, "X", X, parts).launches(X.dtype, ("Y", "X"), apart=True)
+    return _joined(op, "X", X, Y).launches(X.dtype, ("Y", "X"), apart=True)

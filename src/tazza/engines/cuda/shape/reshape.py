@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import cast
+from collections.abc import Callable
 
 import numpy as np
 
-from tazza.codegen.block import accepts_rows, accepts_rows_but
 from tazza.data_class import dataclass
-from tazza.device import Context
-from tazza.engines.cuda import KIND
-from tazza.operator import Call, CallChain, Launch, Operands, OpView, Spec, Unsupported, launcher
+from tazza.engines.cuda.translated import translated
+from tazza.operator import Call, CallChain, Launch, Operands
 from tazza.operator.split_call import SplitCall
 from tazza.ops.shape.copy import STOP_GRADIENT
 from tazza.ops.shape.prepend_dim import MERGE_DIM, PREPEND_DIM
 from tazza.ops.shape.reshape import EXPAND_DIMS, FLATTEN, FLATTEN_TO_VEC, RESHAPE, RESIZE_LIKE, SQUEEZE
 from tazza.ops.sparse.sparse_to_dense import ENSURE_DENSE
-from tazza.tensor import DataType, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +37,10 @@ class RegroupLaunch:
         return SplitCall(lambda: old.assign(sizes), copies)
 
 
-@launcher(RESHAPE, engine=KIND, device=KIND, accepts=accepts_rows_but({"new_shape"}))
-@launcher(FLATTEN, engine=KIND, device=KIND, accepts=accepts_rows)
-@launcher(FLATTEN_TO_VEC, engine=KIND, device=KIND, accepts=accepts_rows)
-@launcher(SQUEEZE, engine=KIND, device=KIND, accepts=accepts_rows)
-@launcher(EXPAND_DIMS, engine=KIND, device=KIND, accepts=accepts_rows)
-@launcher(RESIZE_LIKE, engine=KIND, device=KIND, accepts=accepts_rows)
-@launcher(PREPEND_DIM, engine=KIND, device=KIND, accepts=accepts_rows)
-@launcher(MERGE_DIM, engine=KIND, device=KIND, accepts=accepts_rows)
-@launcher(STOP_GRADIENT, engine=KIND, device=KIND, accepts=accepts_rows)
-@launcher(ENSURE_DENSE, engine=KIND, device=KIND, accepts=accepts_rows)
-def prepare_regroup(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@translated(
+    *(RESHAPE, FLATTEN, FLATTEN_TO_VEC, SQUEEZE, EXPAND_DIMS, RESIZE_LIKE, PREPEND_DIM, MERGE_DIM),
+    *(STOP_GRADIENT, ENSURE_DENSE),
+)
+def regroup() -> Launch:
     """Let the context copy X."""
-    del op, context, outputs
-    if cast("TensorSpec", inputs[0]).dtype is DataType.STRING:
-        return Unsupported("strings do not lie on a device")
     return RegroupLaunch()

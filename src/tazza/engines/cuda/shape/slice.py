@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from tazza.codegen.block import Word
 from tazza.codegen.rows import element
 from tazza.engines.cuda.threads import Threads, Write, each_launch
-from tazza.engines.cuda.translated import Specs, addresses, translated
+from tazza.engines.cuda.translated import addresses, translated
 from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.shape.slice import SLICE, SLICE_GRADIENT, box
 from tazza.tensor import TensorSpec
@@ -57,8 +58,8 @@ def _put_back(rank: int, nbytes: int) -> Write:
     return write
 
 
-@translated(SLICE, SLICE_GRADIENT, host={"first", "behind"})  # they say where it is cut; no kernel asks for them
-def slice_or_gradient(op: OpView, specs: Specs) -> Launch | Unsupported:
+@translated(SLICE, SLICE_GRADIENT)
+def slice_or_gradient(op: OpView, specs: Mapping[str, TensorSpec]) -> Launch | Unsupported:
     """Compile the copy, for the gradient with zeros around it."""
     if op.has_input("first"):
         return Unsupported("inputs say where it is cut")

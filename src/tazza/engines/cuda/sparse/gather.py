@@ -14,12 +14,12 @@ from tazza.codegen.loop import count_loop
 from tazza.codegen.rows import when
 from tazza.data_class import dataclass
 from tazza.engines.cuda.occurrence import Occurrences, each_occurrence
-from tazza.engines.cuda.threads import Threads, each_launch
-from tazza.engines.cuda.translated import Specs, translated
+from tazza.engines.cuda.threads import Threads, each_launch, zeros_launch
+from tazza.engines.cuda.translated import translated
 from tazza.operator import Launch, LaunchChain, OpView, Unsupported
 from tazza.ops.shape.batch_permutation import BATCH_PERMUTATION, BATCH_PERMUTATION_GRADIENT
 from tazza.ops.sparse.gather import BATCH_GATHER_GRADIENT, axis_of, gathers
-from tazza.tensor import DataType
+from tazza.tensor import DataType, TensorSpec
 
 COMPLAINT = "an index that is that of no row"
 
@@ -51,7 +51,7 @@ class Parts:
         if not self.wraps:
             return found
         behind = t.add(found, t.word("parts"))
-        return t.lines.let(f"select i1 {t.compare('slt', found, 0)}, i64 {behind}, i64 {found}")
+        return t.select(t.compare("slt", found, 0), behind, found)
 
     def copies(self, places: Mapping[str, Slot]) -> Launch:
         """Return the launch of target[a, i] = source[a, index i]."""
@@ -63,7 +63,7 @@ class Parts:
             there = t.add(t.mul(t.add(t.mul(a, t.word("parts")), part), t.word("width")), b)
             good = t.below(part, t.word("parts"))
             when(t.lines, good, lambda: t.move(("source", there), ("target", n), self.dtype.itemsize))
-            t.report(t.lines.let(f"xor i1 {good}, true"))
+            t.require(good)
 
         name = f"gather {self.dtype.itemsize} {self.bits} {self.wraps} {self.matched}"
         count = self.outer * self.taken * self.width if self.parts else 0  # nothing is taken from nothing
@@ -71,7 +71,7 @@ class Parts:
 
     def sums(self, places: Mapping[str, Slot]) -> Launch:
         """Return the launches of target[a, index i] += source[a, i], from zeros."""
-        zeros = each_launch("zeros", self.outer * self.parts * self.width, {"target": places["target"]}, _zero)
+        zeros = zeros_launch(places["target"].letter, self.outer * self.parts * self.width)
         if self.matched:
             return LaunchChain((zeros, self._own_sums(places)))
         found = Occurrences(self.taken, self.parts, self.bits, letter=places["indices"].letter)
@@ -109,7 +109,7 @@ class Parts:
                     t.store("target", there, t.single.add(t.load("target", there), t.load("source", own)))
 
                 when(t.lines, good, bump)
-                t.report(t.lines.let(f"xor i1 {good}, true"))
+                t.require(good)
 
             count_loop(t.lines, "0", t.word("rows"), add)
 
@@ -117,23 +117,19 @@ class Parts:
         return each_launch(f"own sums {self.bits}", self.outer * self.width, words, write, complaint=COMPLAINT)
 
 
-def _zero(t: Threads, i: str) -> None:
-    t.store("target", i, t.single.constant(0.0))
-
-
 @translated(gathers["Gather"], gathers["BatchGather"], BATCH_GATHER_GRADIENT)
-def gather(op: OpView, specs: Specs) -> Launch | Unsupported:
+def gather(op: OpView, DATA: TensorSpec, INDICES: TensorSpec, dOUTPUT: TensorSpec | None) -> Launch | Unsupported:
     """Compile copies, or sums for the gradient; along axis 0 indices of Gather below 0 count from behind."""
-    DATA, indices, adds = specs["DATA"], specs["INDICES"], "dOUTPUT" in specs
+    adds = dOUTPUT is not None
     axis = axis_of(op, len(DATA.shape))
     outer = math.prod(DATA.shape[:axis])
     parts = Parts(
         outer,
         DATA.shape[axis],
         math.prod(DATA.shape[axis + 1 :]),
-        indices.size // max(1, outer) if op.match_outer else indices.size,
+        INDICES.size // max(1, outer) if op.match_outer else INDICES.size,
         DATA.dtype,
-        8 * indices.dtype.itemsize,
+        8 * INDICES.dtype.itemsize,
         wraps=op.type == "Gather" and op.axis == 0,
         matched=bool(op.match_outer),
     )
@@ -141,11 +137,10 @@ def gather(op: OpView, specs: Specs) -> Launch | Unsupported:
 
 
 @translated(BATCH_PERMUTATION, BATCH_PERMUTATION_GRADIENT)
-def permutation(op: OpView, specs: Specs) -> Launch | Unsupported:
+def permutation(indices: TensorSpec, X: TensorSpec | None, dY: TensorSpec | None) -> Launch | Unsupported:
     """Compile copies of rows, or sums for the gradient."""
-    del op
-    adds, indices = "dY" in specs, specs["indices"]
-    rows = specs["dY" if adds else "X"]
+    adds, rows = dY is not None, X if dY is None else dY
+    assert rows is not None, "one of both is there"
     width = math.prod(rows.shape[1:])
     parts = Parts(1, rows.shape[0], width, indices.size, rows.dtype, 8 * indices.dtype.itemsize)
     return _launch(parts, adds, ("indices", "dY", "dX") if adds else ("indices", "X", "Y"))

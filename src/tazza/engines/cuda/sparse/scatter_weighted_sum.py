@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import cast
 
-from tazza.codegen.block import Slot, Word, accepts_rows, accepts_rows_but, all_float32
-from tazza.device import Context
-from tazza.engines.cuda import KIND
+from tazza.codegen.block import Slot, Word, accepts_rows
 from tazza.engines.cuda.occurrence import Occurrences, each_occurrence
 from tazza.engines.cuda.threads import Threads, each_launch
-from tazza.operator import Launch, LaunchChain, OpView, Spec, Unsupported, launcher
-from tazza.operator.in_place import overwritten
+from tazza.engines.cuda.translated import translated
+from tazza.operator import Launch, LaunchChain, Unsupported
 from tazza.ops.sparse.scatter_weighted_sum import SCATTER_WEIGHTED_SUM
 from tazza.tensor import TensorSpec
 
 
-@launcher(SCATTER_WEIGHTED_SUM, engine=KIND, device=KIND, accepts=accepts_rows_but(overwritten(SCATTER_WEIGHTED_SUM)))
-def prepare_scatter_weighted_sum(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+@translated(SCATTER_WEIGHTED_SUM, float32=True)
+def scatter_weighted_sum(X0: TensorSpec, indices: TensorSpec, X: Sequence[TensorSpec]) -> Launch | Unsupported:
     """Compile the sums: first w0 for each occurrence, then one summand after the other."""
-    del op, context
-    X0, w0, indices, *pairs = cast("Sequence[TensorSpec]", inputs)
     if not accepts_rows("X0", X0):
         return Unsupported("the rows of X0 do not lie one behind the other")
-    if not all_float32(X0, w0, *pairs, *outputs):
-        return Unsupported("it is compiled for float32")
-    width, summands = math.prod(X0.shape[1:]), len(pairs) // 2
+    width, summands = math.prod(X0.shape[1:]), len(X)
     occurrences = Occurrences(indices.size, X0.shape[0], 8 * indices.dtype.itemsize)
 
     def write(t: Threads, n: str) -> None:

@@ -9,7 +9,7 @@ those in any order are followed from the first row of their segment on.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from tazza.codegen.block import Scratch, Slot, Word
 from tazza.codegen.loop import carry_loop, count_loop
@@ -19,8 +19,8 @@ from tazza.data_class import dataclass
 from tazza.engines.cuda.launch import fetched
 from tazza.engines.cuda.occurrence import Occurrences
 from tazza.engines.cuda.sparse.division import starts_bytes, starts_launch
-from tazza.engines.cuda.threads import Threads, Write, each_launch
-from tazza.engines.cuda.translated import Specs, translated
+from tazza.engines.cuda.threads import Threads, Write, each_launch, zeros_launch
+from tazza.engines.cuda.translated import addresses, translated
 from tazza.operator import Expression, Launch, LaunchChain, Operands, OpView, SizedLaunch
 from tazza.operator.kernel import Sizes
 from tazza.ops.sparse.reducer import Reducer
@@ -51,9 +51,9 @@ class Segments:
         """Numbers, and where segments begin."""
         return {"width": max(1, self.width), "elements": self.width, "table": self.table, "starts": Scratch()}
 
-    def launch(self, name: str, count: int, letters: Mapping[str, str], write: Write) -> Launch:
-        """Return the launch of a kernel over so many things; `letters` are operands by what kernels call them."""
-        words = {**self.words, **{own: Slot(letter) for own, letter in letters.items()}}
+    def launch(self, name: str, count: int, letters: Iterable[str], write: Write) -> Launch:
+        """Return the launch of a kernel over so many things."""
+        words = self.words | addresses(*letters)
         complaint, scratch = COMPLAINT if self.bits else "", starts_bytes(self.count)
         told = f"{name} {self.bits} {self.dtype.label}"
         return each_launch(told, count, words, write, complaint=complaint, scratch_bytes=scratch)
@@ -68,7 +68,7 @@ class Segments:
             return i, "true"
         found = t.index("INDICES", i, self.bits)
         good = t.below(found, t.word("table"))
-        t.report(t.lines.let(f"xor i1 {good}, true"))
+        t.require(good)
         return found, good
 
     def element(self, t: Threads, name: str, row: str, d: str) -> str:
@@ -83,7 +83,7 @@ class Segments:
 
 
 def _size(t: Threads, begin: str, end: str) -> str:
-    return t.single.splat(t.lines.let(f"uitofp i64 {t.two('sub', end, begin)} to float"))
+    return t.counted(t.two("sub", end, begin))
 
 
 def _reduction(s: Segments, reducer: Reducer) -> Write:
@@ -174,15 +174,11 @@ def _bits(INDICES: TensorSpec | None) -> int:
     return 0 if INDICES is None else 8 * INDICES.dtype.itemsize
 
 
-def _letters(*names: str) -> dict[str, str]:
-    return {name: name for name in names}
-
-
-def _forward(row: Forward, op: OpView, specs: Specs) -> Launch:
+def _forward(row: Forward, op: OpView, specs: Mapping[str, TensorSpec]) -> Launch:
     division = row.kind.division
     DATA, INDICES, by = specs["DATA"], specs.get("INDICES"), specs[division.letter]
     width, rows = math.prod(DATA.shape[1:]), DATA.shape[0] if INDICES is None else INDICES.size
-    read = dict(sorted(_letters("Y", *({"DATA", "SCALARS", "INDICES"} & specs.keys())).items()))
+    read = sorted({"Y"} | ({"DATA", "SCALARS", "INDICES"} & specs.keys()))
 
     def launch(M: int) -> Launch:
         s = Segments(M, width, rows, DATA.shape[0], _bits(INDICES), DATA.dtype)
@@ -203,12 +199,9 @@ def _forward(row: Forward, op: OpView, specs: Specs) -> Launch:
     return SizedLaunch(sizes, lambda found: launch(found["Y"][0]), {"Y": DataType.FLOAT}, scratch)
 
 
-def _of_ids(s: Segments, reducer: Reducer, read: Mapping[str, str]) -> Launch:
+def _of_ids(s: Segments, reducer: Reducer, read: Iterable[str]) -> Launch:
     """Return the launches of segments whose rows stand anywhere: zeros, first occurrences of ids, then sums."""
     ids = Occurrences(s.rows, s.count, 32, 0, BY_IDS.letter, STRANGE)
-
-    def clear(t: Threads, k: str) -> None:
-        t.store("Y", k, t.single.constant(0.0))
 
     def write(t: Threads, k: str) -> None:
         v = t.single
@@ -225,40 +218,37 @@ def _of_ids(s: Segments, reducer: Reducer, read: Mapping[str, str]) -> Launch:
         def segment() -> None:
             y = t.gather(first, end, v.type, v.constant(reducer.start), joined)
             n = t.gather(first, end, "i64", "0", counted)
-            values = {"y": y, "n": v.splat(t.lines.let(f"uitofp i64 {n} to float"))}
+            values = {"y": y, "n": t.counted(n)}
             place = t.add(t.mul(t.index("indices", first, 32), t.word("width")), d)
             t.store("Y", place, _written(t, reducer.finish, values))
 
         when(t.lines, t.compare("ne", t.index("first", first), 0), segment)
 
-    words = {**ids.words, "width": max(1, s.width), "table": s.table}
-    words |= {own: Slot(letter) for own, letter in read.items()}
+    words = {**ids.words, "width": max(1, s.width), "table": s.table, **addresses(*read)}
     told = f"segments of ids {_told(reducer)} {s.bits} {s.dtype.label}"
     complaint, scratch = COMPLAINT if s.bits else "", ids.scratch_bytes
-    zeros = each_launch("zeros of segments", s.count * s.width, {"Y": Slot("Y")}, clear)
     sums = each_launch(told, s.rows * s.width, words, write, complaint=complaint, scratch_bytes=scratch)
-    return LaunchChain((zeros, ids.launch(), sums))
+    return LaunchChain((zeros_launch("Y", s.count * s.width), ids.launch(), sums))
 
 
 def _from_ids(row: Backward, s: Segments, there: Collection[str]) -> Launch:
     """Return the launches of what each row gets of its segment, where ids in any order say which one that is."""
     reducer, scratch = row.reducer, 8 * s.count
-    letters = {**_letters(*sorted({"dX", *there})), "by": row.division.letter}
     words = {"width": max(1, s.width), "segments": s.count, "many": Scratch()}
-    words |= {own: Slot(letter) for own, letter in letters.items()}
+    words |= {**addresses(*sorted({"dX", *there})), "by": Slot(row.division.letter)}
 
     def count(t: Threads, i: str) -> None:
         m = t.index("by", i, 32)
         good = t.below(m, t.word("segments"))
         when(t.lines, good, lambda: (t.add_to("many", m), None)[1])
-        t.report(t.lines.let(f"xor i1 {good}, true"))
+        t.require(good)
 
     def spread(t: Threads, k: str) -> None:
         i, d = t.split(k, t.word("width"))
         m = t.index("by", i, 32)
 
         def row_of_segment() -> None:
-            n = t.single.splat(t.lines.let(f"uitofp i64 {t.index('many', m)} to float"))
+            n = t.counted(t.index("many", m))
             values = {"n": n, "dy": t.load("dY", t.add(t.mul(m, t.word("width")), d))}
             t.store("dX", k, _written(t, reducer.back, values | _weight(t, reducer.weighted, i)))
 
@@ -274,31 +264,30 @@ def _from_ids(row: Backward, s: Segments, there: Collection[str]) -> Launch:
     )
 
 
-def _backward(row: Backward, op: OpView, specs: Specs) -> Launch:
+def _backward(row: Backward, op: OpView, specs: Mapping[str, TensorSpec]) -> Launch:
     reducer, dY, dX = row.reducer, specs["dY"], specs[op.output_letters[0]]
     M, rows, table = dY.shape[0], dX.shape[0], specs["DATA"].shape[0] if row.gathered else 0
     s = Segments(M, math.prod(dY.shape[1:]), rows, table, _bits(specs["INDICES"]) if row.gathered else 0)
     there = {letter for letter in op.input_letters if letter not in row.shapes} - {row.division.letter}
     if row.division is BY_IDS:
         return _from_ids(row, s, there)
-    read = _letters(*sorted({"dX", *there}))
     launches = [starts_launch(row.division, M, rows)]
-    launches.append(s.launch(f"spread {_told(reducer)}", M * s.width, read, _spread(s, reducer)))
+    launches.append(s.launch(f"spread {_told(reducer)}", M * s.width, sorted({"dX", *there}), _spread(s, reducer)))
     if row.weights:
-        letters = _letters(*sorted({"dSCALARS", *there}))
+        letters = sorted({"dSCALARS", *there})
         launches.append(s.launch(f"weigh {_told(reducer)}", M, letters, _weigh(s, reducer)))
     return LaunchChain(tuple(launches))
 
 
 def _register_forward(type: str, row: Forward) -> None:
     @translated(segment_reductions[type])
-    def reduction(op: OpView, specs: Specs) -> Launch:
+    def reduction(op: OpView, specs: Mapping[str, TensorSpec]) -> Launch:
         return _forward(row, op, specs)
 
 
 def _register_backward(type: str, row: Backward) -> None:
     @translated(segment_gradients[type])
-    def gradient(op: OpView, specs: Specs) -> Launch:
+    def gradient(op: OpView, specs: Mapping[str, TensorSpec]) -> Launch:
         return _backward(row, op, specs)
 
 

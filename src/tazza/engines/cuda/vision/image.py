@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tazza.codegen.block import Word
 from tazza.codegen.loop import carry_loop
 from tazza.data_class import dataclass
 from tazza.engines.cuda.threads import Threads
+from tazza.tensor import TensorSpec
 
 Span = tuple[str, str]
 """From where to before where."""
@@ -32,15 +32,17 @@ class Images:
         a, b, c, d = shape
         return cls(a, (b, c), d) if order.upper() == "NHWC" else cls(a * b, (c, d), 1)
 
-    @property
-    def size(self) -> int:
-        """All elements."""
-        return self.before * math.prod(self.image) * self.behind
-
     def words(self, name: str) -> dict[str, Word]:
         """Return the extents, by names that begin so."""
         H, W = self.image
         return {f"{name}H": max(1, H), f"{name}W": max(1, W), "behind": max(1, self.behind)}
+
+
+def image_pair(specs: Mapping[str, TensorSpec], given: str, made: str, order: str) -> tuple[Images, Images]:
+    """Return the image, and what an operator makes of it; a gradient is given the slope of that."""
+    pair = (made, given) if given == "dY" else (given, made)
+    image, larger = (Images.of(specs[letter].shape, order) for letter in pair)
+    return image, larger
 
 
 def split_image(t: Threads, name: str, i: str) -> tuple[str, str, str, str]:

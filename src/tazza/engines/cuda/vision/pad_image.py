@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tazza.codegen.block import Word, float_word
 from tazza.engines.cuda.threads import Threads, Write, each_launch
-from tazza.engines.cuda.translated import Specs, addresses, translated
-from tazza.engines.cuda.vision.image import Images, Span, place_of, split_image, summed
+from tazza.engines.cuda.translated import addresses, translated
+from tazza.engines.cuda.vision.image import Span, image_pair, place_of, split_image, summed
 from tazza.operator import Launch, OpSchema, OpView
 from tazza.ops.vision.pad_image import PAD_IMAGE, PAD_IMAGE_GRADIENT, pads_of
+from tazza.tensor import TensorSpec
 
 
 def _absolute(t: Threads, i: str) -> str:
@@ -32,7 +33,7 @@ def _forward(mode: str) -> Write:
         a, h, w, b = split_image(t, "padded", i)
         y, x = (_source(t, mode, name, one) for name, one in (("H", h), ("W", w)))
         inside = t.lines.let(f"and i1 {t.below(y, t.word('imageH'))}, {t.below(x, t.word('imageW'))}")
-        value = t.lines.let(f"fptrunc {t.wide.type} {t.real('value')} to {v.type}")
+        value = t.narrow(t.real("value"))
         t.store("Y", i, t.where(inside, lambda: t.load("X", place_of(t, "image", (a, y, x, b))), value, v.type))
 
     return write
@@ -75,11 +76,10 @@ def _backward(mode: str) -> Write:
 
 
 def _register(schema: OpSchema, write: Callable[[str], Write], given: str, made: str) -> None:
-    @translated(schema, floats={given})
-    def pad_image(op: OpView, specs: Specs) -> Launch:
+    @translated(schema, float32={given})
+    def pad_image(op: OpView, specs: Mapping[str, TensorSpec]) -> Launch:
         back = given == "dY"
-        shapes = [specs[letter].shape for letter in ((made, given) if back else (given, made))]
-        image, padded = (Images.of(shape, op.order) for shape in shapes)
+        image, padded = image_pair(specs, given, made, op.order)
         words: dict[str, Word] = {**image.words("image"), **padded.words("padded"), **addresses(given, made)}
         for name, n, (head, _) in zip("HW", image.image, pads_of(op), strict=True):
             words |= {f"head{name}": head, **({} if back else {f"image{name}": n})}

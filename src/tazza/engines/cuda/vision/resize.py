@@ -9,15 +9,15 @@ are cut off make it one more at either side.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from tazza.codegen.block import Word, float_word
 from tazza.data_class import dataclass
 from tazza.engines.cuda.threads import Threads, each_launch
-from tazza.engines.cuda.translated import Specs, addresses, translated
-from tazza.engines.cuda.vision.image import Images, Span, place_of, split_image, summed
+from tazza.engines.cuda.translated import addresses, translated
+from tazza.engines.cuda.vision.image import Images, Span, image_pair, place_of, split_image, summed
 from tazza.operator import Launch, OpSchema, OpView, Unsupported
 from tazza.ops.vision.resize import (
     RESIZE_NEAREST,
@@ -27,6 +27,7 @@ from tazza.ops.vision.resize import (
     order_of,
     scales_of,
 )
+from tazza.tensor import TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Axis:
     def step(self) -> str:
         """Return the scale, or how far apart places are, in float32."""
         t = self.t
-        return t.lines.let(f"fptrunc {t.wide.type} {t.real(f'step{self.name}')} to {t.single.type}")
+        return t.narrow(t.real(f"step{self.name}"))
 
     def float_of(self, i: str) -> str:
         """Return a whole number in float32."""
@@ -155,13 +156,12 @@ def _steps(op: OpView, image: Images, resized: Images, *, nearest: bool) -> tupl
 
 
 def _register(schema: OpSchema, write: Callable[[Threads, str], None], given: str, made: str, *, nearest: bool) -> None:
-    @translated(schema, host={"scales"}, floats={given})
-    def resize(op: OpView, specs: Specs) -> Launch | Unsupported:
+    @translated(schema, float32={given})
+    def resize(op: OpView, specs: Mapping[str, TensorSpec]) -> Launch | Unsupported:
         if op.has_input("scales"):
             return Unsupported("an input says the scales")
         back = given == "dY"
-        shapes = [specs[letter].shape for letter in ((made, given) if back else (given, made))]
-        image, resized = (Images.of(shape, order_of(op)) for shape in shapes)
+        image, resized = image_pair(specs, given, made, order_of(op))
         h, w = _steps(op, image, resized, nearest=nearest)
         words: dict[str, Word] = {**image.words("image"), **resized.words("resized")}
         words |= {f"resized{name}": n for name, n in zip("HW", resized.image, strict=True) if back}

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from tazza.engines.cuda.shape.stride import strided_copy
 from tazza.engines.cuda.threads import Threads, each_launch
-from tazza.engines.cuda.translated import Specs, addresses, translated
+from tazza.engines.cuda.translated import addresses, translated
 from tazza.engines.cuda.vision.image import summed
 from tazza.operator import Launch, OpView
 from tazza.ops.vision.upsample_nearest import UPSAMPLE_NEAREST, UPSAMPLE_NEAREST_GRADIENT
+from tazza.tensor import TensorSpec
 
 
 @translated(UPSAMPLE_NEAREST)
-def upsample_nearest(op: OpView, specs: Specs) -> Launch:
+def upsample_nearest(op: OpView, X: TensorSpec) -> Launch:
     """Compile the copy."""
-    X = specs["X"]
     *_, H, W = X.shape
     axes = [(X.size // max(1, H * W), H * W), (H, W), (op.scale, 0), (W, 1), (op.scale, 0)]
     return strided_copy(X.dtype.itemsize, axes, ("X", "Y"))
 
 
-@translated(UPSAMPLE_NEAREST_GRADIENT, floats={"dX"})
-def upsample_nearest_gradient(op: OpView, specs: Specs) -> Launch:
+@translated(UPSAMPLE_NEAREST_GRADIENT, float32=True)
+def upsample_nearest_gradient(op: OpView, dX: TensorSpec) -> Launch:
     """Compile the sums."""
-    dX = specs["dX"]
 
     def write(t: Threads, i: str) -> None:
         scale = t.word("scale")

@@ -6,22 +6,22 @@ are the end of an image behind the last window; so there may be fewer than a fur
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import cast
 
-from tazza.codegen.block import accepts_rows
 from tazza.device import Context
-from tazza.engines.cudnn import KIND, NAME
-from tazza.engines.cudnn.graph import Direction
-from tazza.engines.cudnn.image import Image, image_of, refusal
-from tazza.engines.cudnn.works import Convolution, bias_on, joined, sums_of, works_of
-from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
+from tazza.engines.cudnn import cudnn_kernel
+from tazza.engines.cudnn.graph import Direction, Problem
+from tazza.engines.cudnn.image import image_of, refusal
+from tazza.engines.cudnn.works import Convolution, bias_on, gradient_launch, joined, works_of
+from tazza.operator import Launch, OpView, Spec, Unsupported
 from tazza.ops.nn.conv_transpose import CONV_TRANSPOSE, CONV_TRANSPOSE_GRADIENT, conv_transpose_window
 from tazza.tensor import TensorSpec
 
 
-def _image(op: OpView, specs: Sequence[Spec], X: TensorSpec, W: TensorSpec, Y: TensorSpec) -> Image | Unsupported:
+def _image(
+    op: OpView, specs: Sequence[Spec | None], X: TensorSpec, W: TensorSpec, Y: TensorSpec
+) -> Problem | Unsupported:
     """Return the convolution of Y with W that has the shape of X."""
     window, _ = conv_transpose_window(op, X.shape, W.shape)
     ends = extents_of(op, Y.shape), extents_of(op, X.shape)
@@ -41,33 +41,22 @@ def extents_of(op: OpView, dims: Sequence[int]) -> Sequence[int]:
     return dims[1:-1] if op.order.upper() == "NHWC" else dims[2:]
 
 
-@launcher(CONV_TRANSPOSE, engine=NAME, device=KIND, accepts=accepts_rows)
-def prepare_conv_transpose(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+@cudnn_kernel(CONV_TRANSPOSE)
+def conv_transpose(
+    op: OpView, context: Context, X: TensorSpec, W: TensorSpec, b: TensorSpec | None, Y: TensorSpec
 ) -> Launch | Unsupported:
-    X, W, Y = cast("TensorSpec", inputs[0]), cast("TensorSpec", inputs[1]), cast("TensorSpec", outputs[0])
-    image = _image(op, [*inputs, *outputs], X, W, Y)
+    image = _image(op, [X, W, b, Y], X, W, Y)
     if isinstance(image, Unsupported):
         return image
     task = Convolution(Direction.BACKWARD_DATA, {"X": "Y", "W": "W", "Y": "X"})
-    parts = [works_of(op, context, image, task)]
-    if len(inputs) > 2 and 0 not in image.X.dims:
-        parts.append(bias_on(context, image, image.X, "Y"))
-    return joined(*parts)
+    bias = [] if b is None or 0 in image.X.dims else bias_on(context, image, image.X, "Y")
+    return joined(works_of(op, context, image, task), bias)
 
 
-@launcher(CONV_TRANSPOSE_GRADIENT, engine=NAME, device=KIND, accepts=accepts_rows)
-def prepare_conv_transpose_gradient(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
+@cudnn_kernel(CONV_TRANSPOSE_GRADIENT)
+def conv_transpose_gradient(
+    op: OpView, context: Context, X: TensorSpec, W: TensorSpec, dY: TensorSpec, specs: Mapping[str, TensorSpec]
 ) -> Launch | Unsupported:
-    X, W, dY = (cast("TensorSpec", spec) for spec in inputs)
-    image = _image(op, [*inputs, *outputs], X, W, dY)
-    if isinstance(image, Unsupported):
-        return image
     filters = Convolution(Direction.BACKWARD_FILTER, {"X": "dY", "W": "dW", "Y": "X"})
-    parts = [works_of(op, context, image, filters)]
-    if "db" in op.output_letters:
-        parts.append(sums_of(context, image, image.X, ("dY", "db")))
-    if "dX" in op.output_letters:
-        parts.append(works_of(op, context, image, Convolution(Direction.FORWARD, {"X": "dY", "W": "W", "Y": "dX"})))
-    return joined(*parts)
+    data = Convolution(Direction.FORWARD, {"X": "dY", "W": "W", "Y": "dX"})
+    return gradient_launch(op, context, _image(op, [*specs.values()], X, W, dY), filters, data)

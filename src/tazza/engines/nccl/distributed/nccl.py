@@ -6,7 +6,7 @@ that waits for them: so whoever is ordered behind the operator is behind all of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from tazza.data_class import dataclass
@@ -35,55 +35,23 @@ class Rank:
     context: Context
     communicator: int
 
-    @property
-    def source(self) -> int:
-        """Where it reads."""
-        return self.X.address
-
-    @property
-    def target(self) -> int:
-        """Where it writes; what is not written is what it reads."""
-        return self.X.address if self.Y is None else self.Y.address
-
-    @property
-    def last(self) -> tuple[int, int]:
-        """The arguments that come last: communicator and stream."""
-        return self.communicator, queue_of(self.context).handle
+    def queue(self, op: OpView) -> None:
+        """Queue the part; what is not written is what it reads, and of what is scattered each GPU counts its own."""
+        function, told = QUEUED[op.type]
+        target = self.X if self.Y is None else self.Y
+        count = min(self.X.size, target.size)
+        given = self.X.address, target.address, count, TYPES[self.X.dtype]
+        NCCL.call_anywhere(function, *given, *told(op), self.communicator, queue_of(self.context).handle)
 
 
-def _all_reduce(op: OpView, one: Rank) -> None:
-    del op
-    NCCL.call_anywhere("ncclAllReduce", one.source, one.target, one.X.size, TYPES[one.X.dtype], _SUM, *one.last)
-
-
-def _broadcast(op: OpView, one: Rank) -> None:
-    NCCL.call_anywhere("ncclBroadcast", one.source, one.target, one.X.size, TYPES[one.X.dtype], op.root, *one.last)
-
-
-def _reduce(op: OpView, one: Rank) -> None:
-    given = one.source, one.target, one.X.size, TYPES[one.X.dtype], _SUM
-    NCCL.call_anywhere("ncclReduce", *given, op.root, *one.last)
-
-
-def _all_gather(op: OpView, one: Rank) -> None:
-    del op
-    NCCL.call_anywhere("ncclAllGather", one.source, one.target, one.X.size, TYPES[one.X.dtype], *one.last)
-
-
-def _reduce_scatter(op: OpView, one: Rank) -> None:
-    del op
-    assert one.Y is not None, "each GPU gets a part"
-    given = one.source, one.target, one.Y.size, TYPES[one.X.dtype], _SUM
-    NCCL.call_anywhere("ncclReduceScatter", *given, *one.last)
-
-
-QUEUED: dict[str, Callable[[OpView, Rank], None]] = {
-    "NCCLAllreduce": _all_reduce,
-    "NCCLBroadcast": _broadcast,
-    "NCCLReduce": _reduce,
-    "NCCLAllGather": _all_gather,
-    "NCCLReduceScatter": _reduce_scatter,
+QUEUED: Mapping[str, tuple[str, Callable[[OpView], tuple[int, ...]]]] = {
+    "NCCLAllreduce": ("ncclAllReduce", lambda op: (_SUM,)),
+    "NCCLBroadcast": ("ncclBroadcast", lambda op: (op.root,)),
+    "NCCLReduce": ("ncclReduce", lambda op: (_SUM, op.root)),
+    "NCCLAllGather": ("ncclAllGather", lambda op: ()),
+    "NCCLReduceScatter": ("ncclReduceScatter", lambda op: (_SUM,)),
 }
+"""Operator -> the library's function, and what it is told between the type of elements and the communicator."""
 
 
 def run_collective(X: tuple[Blob, ...], Y: tuple[Blob, ...] | Blob, op: OpView, operator: Operator) -> None:
@@ -105,7 +73,7 @@ def run_collective(X: tuple[Blob, ...], Y: tuple[Blob, ...] | Blob, op: OpView, 
             context.wait_for(before)
     with group([queue_of(context).device for context in contexts]) as handles:
         for rank in map(Rank, sources, targets, contexts, handles):
-            QUEUED[op.type](op, rank)
+            rank.queue(op)
     for context in contexts:
         if context is not home:
             home.wait_for(recorded(context))
