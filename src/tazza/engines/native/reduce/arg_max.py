@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from tazza.codegen.block import BlockLaunch, Scratch
+from tazza.codegen.denormal import with_denormals
 from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, threads_for
@@ -130,7 +131,7 @@ def _write_rows(lines: Lines, *, search: Search) -> None:
 
         when(lines, lines.let(f"icmp sge i64 {found}, 0"), look)
 
-    count_loop(lines, *share(lines, w.mul(w.w.rows, chunks)), part)
+    with_denormals(lines, lambda: count_loop(lines, *share(lines, w.mul(w.w.rows, chunks)), part))
 
 
 def _places(w: Writer) -> str:
@@ -177,7 +178,7 @@ def _finish_rows(lines: Lines, *, search: Search) -> None:
         lines.do(f"store i64 {place}, ptr {element(lines, w.w.Y, r, 'i64')}")
 
     several = lines.let(f"icmp sgt i64 {chunks}, 1")
-    when(lines, several, lambda: count_loop(lines, "0", w.w.rows, row))
+    when(lines, several, lambda: with_denormals(lines, lambda: count_loop(lines, "0", w.w.rows, row)))
     lines.do("ret i64 0")
 
 
@@ -230,4 +231,4 @@ def _write_columns(lines: Lines, *, search: Search) -> None:
             lambda: tiles(v.lanes, begin, end, TILE, nothing),
         )
 
-    count_loop(lines, first, last, outer)
+    with_denormals(lines, lambda: count_loop(lines, first, last, outer))

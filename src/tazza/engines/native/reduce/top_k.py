@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from tazza.codegen.block import BlockLaunch, Slot
+from tazza.codegen.denormal import with_denormals
 from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
@@ -83,7 +84,7 @@ def write_top_k(lines: Lines, *, flat: bool, dense: bool) -> None:
         if one.f is not None:
             count_loop(lines, "0", k, lambda i: _flat(one, i, first))
 
-    each_row(lines, row)
+    with_denormals(lines, lambda: each_row(lines, row))
 
 
 def _select(row: _Row, n: str, k: str, *, dense: bool) -> None:
