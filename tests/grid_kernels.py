@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.loop import load, store
 from tazza.codegen.nvptx import GridKernel, barrier, place, shared
 from tazza.codegen.rows import when
@@ -18,7 +18,7 @@ def elementwise(result: Expression, names: Sequence[str], threads: int, *, bits:
     dtype = DataType.FLOAT if bits == 32 else DataType.DOUBLE
 
     def write(lines: Lines) -> None:
-        v = Lanes(lines, 1, bits)
+        v = Vector(lines, 1, dtype)
         thread, block = place(lines)
         i = lines.let(f"add i64 {lines.let(f'mul i64 {block}, {threads}')}, {thread}")
 
@@ -36,7 +36,7 @@ def row_sums(threads: int) -> GridKernel:
     """Return the kernel of Y[r] = the sum of X[r, :threads], all of float64; a block for each row. Words: X, Y."""
 
     def write(lines: Lines) -> None:
-        v, double = Lanes(lines, 1, 64), DataType.DOUBLE
+        v, double = Vector(lines, 1, DataType.DOUBLE), DataType.DOUBLE
         thread, row = place(lines)
         S = shared(lines)
         i = lines.let(f"add i64 {lines.let(f'mul i64 {row}, {threads}')}, {thread}")

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tazza.codegen import double
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.kernel import OWN, unavailable
 from tazza.codegen.loop import lanes_of, load, store, sweep
 from tazza.tensor import DataType
@@ -23,7 +23,7 @@ pytestmark = [
 
 Array = NDArray[Any]
 RANDOM = np.random.default_rng(3)
-FUNCTIONS: dict[str, tuple[Callable[[Lanes, str], str], Callable[[Array], Array]]] = {
+FUNCTIONS: dict[str, tuple[Callable[[Vector, str], str], Callable[[Array], Array]]] = {
     "log": (double.log, np.log),
     "sin": (lambda v, x: double.sine_cosine(v, x)[0], np.sin),
     "cos": (lambda v, x: double.sine_cosine(v, x)[1], np.cos),
@@ -34,7 +34,7 @@ def compute(name: str, x: Array) -> Array:
     """Run a function over numbers."""
 
     def work(lines: Lines) -> None:
-        v = lanes_of(lines, 64)
+        v = lanes_of(lines, DataType.DOUBLE)
         source, target = lines.load_pointer("%block", 2), lines.load_pointer("%block", 3)
 
         def body(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:

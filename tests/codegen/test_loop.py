@@ -88,7 +88,7 @@ def test_elements_of_each_type_come_and_go(dtype: DataType, bits: int) -> None:
     Y = np.zeros(L, dtype.numpy)
 
     def work(lines: Lines) -> None:
-        v = lanes_of(lines, bits)
+        v = lanes_of(lines, DataType.FLOAT if bits == 32 else DataType.DOUBLE)
         source, target = (lines.load_pointer("%block", word) for word in (1, 2))
         store(v, dtype, v.mul(load(v, dtype, source, "0", None), v.constant(1.25)), target, "0", None)
 

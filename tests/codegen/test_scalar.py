@@ -32,7 +32,7 @@ def computed(given: Scalars, *operands: Array, bits: int = 32) -> float:
     result = np.zeros(64, dtype.numpy)
 
     def write(lines: Lines) -> None:
-        v = lanes_of(lines, bits)
+        v = lanes_of(lines, dtype)
         store(v, dtype, given.write(v, 2)["s"], lines.load_pointer("%block", 1), "0", None)
 
     address = compiled(f"scalars of a test {given} {bits}", write)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.kernel import compiled, lane_count, unavailable
 from tazza.codegen.loop import lanes_of, load, store
 from tazza.codegen.rows import element
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(unavailable() is not None, reason="nothing can b
 Array = NDArray[Any]
 
 
-def computed(description: str, write: Callable[[Lanes, str, str], None], X: Array, Y: Array) -> None:
+def computed(description: str, write: Callable[[Vector, str, str], None], X: Array, Y: Array) -> None:
     """Run a kernel on X and Y, which `write` writes given their addresses."""
 
     def work(lines: Lines) -> None:
@@ -34,7 +34,7 @@ def computed(description: str, write: Callable[[Lanes, str, str], None], X: Arra
 
 
 def test_three_pieces_are_the_number() -> None:
-    def write(v: Lanes, X: str, Y: str) -> None:
+    def write(v: Vector, X: str, Y: str) -> None:
         for number, piece in enumerate(pieces(v, load(v, FLOAT, X, "0", None))):
             upper = v.int_op("and", piece, v.whole(UPPER))
             v.lines.do(f"store {v.integer} {upper}, ptr {element(v.lines, Y, str(number * v.count))}, align 4")
@@ -51,7 +51,7 @@ def test_three_pieces_are_the_number() -> None:
 
 
 def test_two_halves_are_what_was_paired() -> None:
-    def write(v: Lanes, X: str, Y: str) -> None:
+    def write(v: Vector, X: str, Y: str) -> None:
         words = paired(v, *(v.bits_of(load(v, FLOAT, X, str(i * v.count), None)) for i in range(2)))
         for number, half in enumerate(halves(v, words)):
             store(v, FLOAT, half, Y, str(number * v.count), None)
@@ -63,7 +63,7 @@ def test_two_halves_are_what_was_paired() -> None:
 
 
 def test_columns_become_rows() -> None:
-    def write(v: Lanes, X: str, Y: str) -> None:
+    def write(v: Vector, X: str, Y: str) -> None:
         rows = [load(v, FLOAT, X, str(r * v.count), None) for r in range(v.count)]
         for c, column in enumerate(transposed(v, rows)):
             store(v, FLOAT, column, Y, str(c * v.count), None)

@@ -196,7 +196,7 @@ def test_squares_are_turned(bits: int) -> None:
     X, Y = np.arange(L * L, dtype=dtype.numpy).reshape(L, L), np.zeros((L, L), dtype.numpy)
 
     def work(lines: Lines) -> None:
-        v = lanes_of(lines, bits)
+        v = lanes_of(lines, dtype)
         source, target = (lines.load_pointer("%block", word) for word in (1, 2))
         rows = [load(v, dtype, source, str(i * L), None) for i in range(L)]
         for i, column in enumerate(transposed(v, rows)):

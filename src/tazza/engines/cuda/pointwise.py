@@ -12,13 +12,12 @@ from dataclasses import replace
 from functools import partial
 
 from tazza.codegen.block import Slot, Word, accepts_dense
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import MEMORY, Lines, Vector
 from tazza.codegen.formula_plan import Axes, Operand, plan_formula
 from tazza.codegen.loop import KINDS, load, store
 from tazza.codegen.nvptx import GridKernel, place
 from tazza.codegen.rows import when
 from tazza.codegen.scalar import Scalars
-from tazza.codegen.typed import MEMORY
 from tazza.codegen.vector import Emission
 from tazza.data_class import dataclass
 from tazza.device import Context
@@ -172,7 +171,7 @@ def _write(lines: Lines, form: _Form) -> None:
 def _elements(lines: Lines, form: _Form, places: Sequence[str]) -> None:
     """Load what all of these elements need, then compute and store them."""
     wide = DataType.DOUBLE in (*form.sources, *form.targets)
-    v = Lanes(lines, 1, 64 if wide else 32)
+    v = Vector(lines, 1, DataType.DOUBLE if wide else DataType.FLOAT)
     operands = len(form.sources) + len(form.targets)
     first = 1 + form.depth
     given = form.scalars.write(v, first + operands * (1 + form.depth), held=form.held)

@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import MEMORY, Lines, Vector
 from tazza.codegen.loop import store
 from tazza.codegen.row_plan import Operand, RowForm
 from tazza.codegen.rows import element, when
-from tazza.codegen.typed import MEMORY, Vector
 from tazza.codegen.vector import Emission
 from tazza.data_class import dataclass
 from tazza.engines.cuda.team import Deal, Element, Join, Limits, Team
@@ -84,7 +83,7 @@ class Rows:
         self.w = {name: lines.load_word("%block", k) for k, name in enumerate(WORDS)}
         self.at = {one.name: lines.load_pointer("%block", len(WORDS) + k) for k, one in enumerate(self.rows.operands)}
         self.operands = {one.name: one for one in self.rows.operands}
-        self.v, self.numbers = Lanes(lines, 1, 32), self.team.numbers
+        self.v, self.numbers = Vector(lines, 1), self.team.numbers
         self.names = [name for stage in self.rows.stages for name in stage]
         self.kept = dict[tuple[str, int], str]()
         """What was loaded and stays in registers: (name, number in the turn) -> value."""
@@ -350,7 +349,7 @@ class Rows:
             level = pairs + level[2 * len(pairs) :]
         return join(self.numbers, carried, self._double(level[0]))
 
-    def _chosen(self, v: Lanes, condition: str, yes: str, no: str) -> str:
+    def _chosen(self, v: Vector, condition: str, yes: str, no: str) -> str:
         return self.lines.let(f"select i1 {condition}, {v.type} {yes}, {v.type} {no}")
 
     def _join(self, name: str) -> Join:

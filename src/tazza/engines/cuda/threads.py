@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import TypeAlias
 
 from tazza.codegen.block import Word
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.loop import carry_loop, load, store
 from tazza.codegen.nvptx import GridKernel, place
 from tazza.codegen.rows import element, when
@@ -166,14 +166,14 @@ class Threads:
     # -- memory --------------------------------------------------------------------------------------------------------
 
     @property
-    def single(self) -> Lanes:
+    def single(self) -> Vector:
         """Arithmetic in float32."""
-        return Lanes(self.lines, 1, 32)
+        return Vector(self.lines, 1)
 
     @property
-    def wide(self) -> Lanes:
+    def wide(self) -> Vector:
         """Arithmetic in float64."""
-        return Lanes(self.lines, 1, 64)
+        return Vector(self.lines, 1, DataType.DOUBLE)
 
     def load(self, name: str, i: str, dtype: DataType = DataType.FLOAT) -> str:
         """Return element i of a blob of floating point, in float32 or wider."""
@@ -183,7 +183,7 @@ class Threads:
         """Write element i of a blob of floating point."""
         store(self._lanes(dtype), dtype, value, self.pointer(name), i, None)
 
-    def _lanes(self, dtype: DataType) -> Lanes:
+    def _lanes(self, dtype: DataType) -> Vector:
         return self.wide if dtype is DataType.DOUBLE else self.single
 
     def index(self, name: str, i: str, bits: int = 64) -> str:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.kernel import lane_count, unavailable
 from tazza.codegen.loop import lanes_of, load, store
 from tazza.engines.native.winograd.algorithm import FORMS, Matrix, algorithm
@@ -26,7 +26,7 @@ MATRICES = [(m, r, which) for m, r in FORMS for which in ("inverse", "filters", 
 
 
 class Exact:
-    """Computes at once, in fractions, what `Lanes` would write down, and counts the instructions."""
+    """Computes at once, in fractions, what `Vector` would write down, and counts the instructions."""
 
     def __init__(self, values: Sequence[Fraction]) -> None:
         self.held = {f"%{i}": value for i, value in enumerate(values)}
@@ -81,7 +81,7 @@ def matrices(draw: st.DrawFn) -> Matrix:
 def test_products_are_exact(matrix: Matrix, data: st.DataObject) -> None:
     values = data.draw(st.lists(DYADIC, min_size=len(matrix[0]), max_size=len(matrix[0])))
     exact = Exact(values)
-    found = [exact.held[name] for name in apply_matrix(cast("Lanes", exact), matrix, exact.names)]
+    found = [exact.held[name] for name in apply_matrix(cast("Vector", exact), matrix, exact.names)]
     assert found == [sum((a * b for a, b in zip(row, values, strict=True)), Fraction(0)) for row in matrix]
 
 
@@ -90,7 +90,7 @@ def test_pairs_save_instructions(m: int, r: int, which: str) -> None:
     """Of points p and -p rows and columns share what they have in common: fewer than there are numbers but 0."""
     matrix: Matrix = getattr(algorithm(m, r), which)
     exact = Exact([Fraction(i) for i in range(len(matrix[0]))])
-    apply_matrix(cast("Lanes", exact), matrix, exact.names)
+    apply_matrix(cast("Vector", exact), matrix, exact.names)
     one_by_one = sum(sum(a != 0 for a in row) for row in matrix)
     assert exact.count < one_by_one
 

@@ -13,11 +13,10 @@ from dataclasses import field
 from typing import cast
 
 from tazza.codegen.block import Slot, Word, accepts_rows
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import MEMORY, Lines, Vector
 from tazza.codegen.loop import carry_loop, store
 from tazza.codegen.nvptx import GridKernel, place
 from tazza.codegen.rows import when
-from tazza.codegen.typed import MEMORY, Vector
 from tazza.codegen.vector import Emission
 from tazza.data_class import dataclass
 from tazza.device import Context
@@ -124,8 +123,8 @@ class Windows:
     # -- numbers -------------------------------------------------------------------------------------------------------
 
     @property
-    def _wide(self) -> Lanes:
-        return Lanes(self.lines, 1, 64)
+    def _wide(self) -> Vector:
+        return Vector(self.lines, 1, DataType.DOUBLE)
 
     def _load(self, letter: str, i: str) -> str:
         dtype = self.form.dtype
@@ -136,7 +135,7 @@ class Windows:
     def _store(self, letter: str, i: str, value: str) -> None:
         v = self._wide
         if self.form.dtype is not DataType.DOUBLE:  # 16 bits are made of float32
-            v = Lanes(self.lines, 1, 32)
+            v = Vector(self.lines, 1)
             value = self.lines.let(f"fptrunc {self._wide.type} {value} to {v.type}")
         store(v, self.form.dtype, value, self.at[letter], i, None)
 

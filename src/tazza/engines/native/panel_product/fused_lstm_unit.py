@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, all_float32
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.loop import count_loop, lanes_below, load, store
 from tazza.codegen.rows import element
@@ -107,7 +107,7 @@ class _Writer(PanelWriter):
     def write(self) -> None:
         self.each_panel(_Units(self), self.lines.let(f"zext i32 {self.step} to i64"))
 
-    def goes_on(self, v: Lanes, n: str) -> str:
+    def goes_on(self, v: Vector, n: str) -> str:
         """Return the mask of a sequence: whether the step lies within it."""
         lines = self.lines
         length = lines.let(f"load i32, ptr {element(lines, self.w['seq_lengths'], n, 'i32')}")
@@ -148,7 +148,7 @@ class _Units:
     def end(self, panel: str, first: str, height: str | int) -> None:
         """Write C and H, all vectors of a panel at once: each has to wait for itself at every step of its formula."""
         writer, w, lines = self.writer, self.writer.w, self.writer.lines
-        wide = Lanes(lines, writer.floats)
+        wide = Vector(lines, writer.floats)
         unit = self.place(panel)[1]
         mask = lanes_below(wide, writer.sub(w["D"], unit))
         bias = wide.splat(writer.forget_bias)
@@ -166,7 +166,7 @@ class _Units:
 
         count_loop(lines, first, writer.add(first, height), one)
 
-    def kept(self, v: Lanes, n: str, at: str, letter: str, value: str, mask: str) -> str:
+    def kept(self, v: Vector, n: str, at: str, letter: str, value: str, mask: str) -> str:
         """Return a new state, or what a sequence keeps that has ended."""
         writer, code = self.writer, self.writer.unit_code
         if not code.ragged:
