@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from tazza.codegen import avx512
 from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.kernel import OWN, unavailable
-from tazza.codegen.loop import load, store
 from tazza.runtime.native_code import processor
 from tazza.tensor import DataType
 
@@ -41,8 +40,8 @@ def test_instruction(name: str, count: int) -> None:
     def work(lines: Lines) -> None:
         v = Vector(lines, count)
         assert avx512.fits(v)
-        given = load(v, DataType.FLOAT, lines.load_pointer("%block", 1), "0", None)
-        store(v, DataType.FLOAT, function(v, given), lines.load_pointer("%block", 2), "0", None)
+        given = v.load(lines.load_pointer("%block", 1), "0", None)
+        v.store(function(v, given), lines.load_pointer("%block", 2), "0", None)
 
     x = np.arange(1, count + 1, dtype=np.float32)
     y = np.empty_like(x)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tazza.codegen import double
 from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.kernel import OWN, unavailable
-from tazza.codegen.loop import lanes_of, load, store, sweep
+from tazza.codegen.loop import lanes_of, sweep
 from tazza.tensor import DataType
 
 pytestmark = [
@@ -38,8 +38,8 @@ def compute(name: str, x: Array) -> Array:
         source, target = lines.load_pointer("%block", 2), lines.load_pointer("%block", 3)
 
         def body(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            given = load(v, DataType.DOUBLE, source, i, mask, v.constant(1.0))
-            store(v, DataType.DOUBLE, FUNCTIONS[name][0](v, given), target, i, mask)
+            given = v.load(source, i, mask, v.constant(1.0))
+            v.store(FUNCTIONS[name][0](v, given), target, i, mask)
             return carried
 
         sweep(v, "0", lines.load_word("%block", 1), body)

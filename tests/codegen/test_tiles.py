@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.kernel import compiled, lane_count, unavailable
-from tazza.codegen.loop import lanes_of, load, store
+from tazza.codegen.loop import lanes_of
 from tazza.codegen.rows import element
 from tazza.codegen.tiles import PIECES, UPPER, halves, paired, pieces, transposed
-from tazza.codegen.writer import FLOAT
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason="nothing can be compiled here")
 
@@ -35,7 +34,7 @@ def computed(description: str, write: Callable[[Vector, str, str], None], X: Arr
 
 def test_three_pieces_are_the_number() -> None:
     def write(v: Vector, X: str, Y: str) -> None:
-        for number, piece in enumerate(pieces(v, load(v, FLOAT, X, "0", None))):
+        for number, piece in enumerate(pieces(v, v.load(X, "0", None))):
             upper = v.int_op("and", piece, v.whole(UPPER))
             v.lines.do(f"store {v.integer} {upper}, ptr {element(v.lines, Y, str(number * v.count))}, align 4")
 
@@ -52,9 +51,9 @@ def test_three_pieces_are_the_number() -> None:
 
 def test_two_halves_are_what_was_paired() -> None:
     def write(v: Vector, X: str, Y: str) -> None:
-        words = paired(v, *(v.bits_of(load(v, FLOAT, X, str(i * v.count), None)) for i in range(2)))
+        words = paired(v, *(v.bits_of(v.load(X, str(i * v.count), None)) for i in range(2)))
         for number, half in enumerate(halves(v, words)):
-            store(v, FLOAT, half, Y, str(number * v.count), None)
+            v.store(half, Y, str(number * v.count), None)
 
     X = np.random.default_rng(5).standard_normal((2, lane_count()), np.float32)
     Y = np.zeros_like(X)
@@ -64,9 +63,9 @@ def test_two_halves_are_what_was_paired() -> None:
 
 def test_columns_become_rows() -> None:
     def write(v: Vector, X: str, Y: str) -> None:
-        rows = [load(v, FLOAT, X, str(r * v.count), None) for r in range(v.count)]
+        rows = [v.load(X, str(r * v.count), None) for r in range(v.count)]
         for c, column in enumerate(transposed(v, rows)):
-            store(v, FLOAT, column, Y, str(c * v.count), None)
+            v.store(column, Y, str(c * v.count), None)
 
     X = np.arange(lane_count() ** 2, dtype=np.float32).reshape(lane_count(), -1)
     Y = np.zeros_like(X)

@@ -291,6 +291,7 @@ class Vector:
         With `streaming` whole vectors pass by the caches, and are aligned.
         """
         kind, own = self.dtype if dtype is None else dtype, dtype is None
+        # Before or after the address is all the same, but texts are compared: kernels of each sort keep their order.
         value = value if own else self.narrowed(kind, value)
         at = self.lines.let(f"getelementptr {MEMORY[kind]}, ptr {pointer}, i64 {i}")
         value = self.narrowed(kind, value) if own else value

@@ -1,4 +1,4 @@
-"""Loops of compiled kernels: memory access for each element type, sweeps over a row, and the split among threads."""
+"""Loops of compiled kernels: sweeps over a row, and the split among threads."""
 
 from __future__ import annotations
 
@@ -14,21 +14,6 @@ from tazza.tensor import DataType
 def lanes_of(lines: Lines, dtype: DataType = DataType.FLOAT) -> Vector:
     """Return vectors of floats as wide as the processor's."""
     return Vector(lines, lane_count(64 if dtype is DataType.DOUBLE else 32), dtype)
-
-
-def load(v: Vector, dtype: DataType, pointer: str, i: str, mask: str | None, default: str = "zeroinitializer") -> str:
-    """As `Vector.load`."""
-    return v.load(pointer, i, mask, default, dtype=dtype)
-
-
-def load_one(v: Vector, dtype: DataType, pointer: str) -> str:
-    """As `Vector.load_one`."""
-    return v.load_one(pointer, dtype=dtype)
-
-
-def store(v: Vector, dtype: DataType, value: str, pointer: str, i: str, mask: str | None) -> None:
-    """As `Vector.store`."""
-    v.store(value, pointer, i, mask, dtype=dtype)
 
 
 Values = Sequence[str]

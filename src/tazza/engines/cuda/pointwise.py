@@ -14,7 +14,7 @@ from functools import partial
 from tazza.codegen.block import Slot, Word, accepts_dense
 from tazza.codegen.emit import MEMORY, Lines, Vector
 from tazza.codegen.formula_plan import Axes, Operand, plan_formula
-from tazza.codegen.loop import KINDS, load, store
+from tazza.codegen.loop import KINDS
 from tazza.codegen.nvptx import GridKernel, place
 from tazza.codegen.rows import when
 from tazza.codegen.scalar import Scalars
@@ -180,14 +180,14 @@ def _elements(lines: Lines, form: _Form, places: Sequence[str]) -> None:
         [place_in(lines, i, own, first + k * (1 + form.depth)) for k in range(operands)]
         for i, own in zip(places, numbers, strict=True)
     ]
-    loaded = [{f"a{k}": load(v, dtype, *where[k], None) for k, dtype in enumerate(form.sources)} for where in at]
+    loaded = [{f"a{k}": v.load(*where[k], None, dtype=dtype) for k, dtype in enumerate(form.sources)} for where in at]
     results: list[list[str]] = []
     for values in loaded:
         emission = Emission(v, {**given, **values})
         results.append([emission.write(text) for text in form.results])
     for found, where in zip(results, at, strict=True):
         for dtype, value, (pointer, index) in zip(form.targets, found, where[len(form.sources) :], strict=True):
-            store(v, dtype, value, pointer, index, None)
+            v.store(value, pointer, index, None, dtype=dtype)
 
 
 def register_formula(schema: OpSchema) -> None:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from tazza.codegen.emit import MEMORY, Lines, Vector
-from tazza.codegen.loop import store
 from tazza.codegen.row_plan import Operand, RowForm
 from tazza.codegen.rows import element, when
 from tazza.codegen.vector import Emission
@@ -141,7 +140,7 @@ class Rows:
                 whole = lines.let(f"fptosi {v.type} {number} to <1 x i64>")
                 lines.do(f"store <1 x i64> {whole}, ptr {element(lines, pointer, self.team.row, 'i64')}, align 8")
             else:
-                store(v, operand.dtype, number, pointer, self.team.row, None)
+                v.store(number, pointer, self.team.row, None, dtype=operand.dtype)
         if self.rows.wrong:
             bad = v.compare("une", numbers[self.rows.wrong], v.constant(0.0))
             wrong = lines.let(f"extractelement <1 x i1> {bad}, i32 0")
@@ -299,7 +298,7 @@ class Rows:
         for operand, found in values:
             first = self.team.mul(place, 2) if operand.parts else place
             for k, value in enumerate(found):
-                store(self.v, operand.dtype, value, self.at[operand.name], self.team.add(first, k), None)
+                self.v.store(value, self.at[operand.name], self.team.add(first, k), None, dtype=operand.dtype)
 
     # -- totals --------------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from tazza.codegen.block import Word
 from tazza.codegen.emit import Lines, Vector
-from tazza.codegen.loop import carry_loop, load, store
+from tazza.codegen.loop import carry_loop
 from tazza.codegen.nvptx import GridKernel, place
 from tazza.codegen.rows import element, when
 from tazza.codegen.rows import index_at as index_from
@@ -177,11 +177,11 @@ class Threads:
 
     def load(self, name: str, i: str, dtype: DataType = DataType.FLOAT) -> str:
         """Return element i of a blob of floating point, in float32 or wider."""
-        return load(self._lanes(dtype), dtype, self.pointer(name), i, None)
+        return self._lanes(dtype).load(self.pointer(name), i, None, dtype=dtype)
 
     def store(self, name: str, i: str, value: str, dtype: DataType = DataType.FLOAT) -> None:
         """Write element i of a blob of floating point."""
-        store(self._lanes(dtype), dtype, value, self.pointer(name), i, None)
+        self._lanes(dtype).store(value, self.pointer(name), i, None, dtype=dtype)
 
     def _lanes(self, dtype: DataType) -> Vector:
         return self.wide if dtype is DataType.DOUBLE else self.single

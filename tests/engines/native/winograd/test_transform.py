@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.kernel import lane_count, unavailable
-from tazza.codegen.loop import lanes_of, load, store
+from tazza.codegen.loop import lanes_of
 from tazza.engines.native.winograd.algorithm import FORMS, Matrix, algorithm
 from tazza.engines.native.winograd.transform import apply_matrix, apply_twice
 from tazza.tensor import DataType
@@ -109,10 +109,10 @@ def test_tiles_from_both_sides(m: int, r: int, which: str) -> None:
     def work(lines: Lines) -> None:
         v = lanes_of(lines)
         source, target = (lines.load_pointer("%block", word) for word in (1, 2))
-        values = [[load(v, FLOAT, source, str((i * width + j) * L), None) for j in range(width)] for i in range(width)]
+        values = [[v.load(source, str((i * width + j) * L), None) for j in range(width)] for i in range(width)]
         for i, row in enumerate(apply_twice(v, matrix, values)):
             for j, value in enumerate(row):
-                store(v, FLOAT, value, target, str((i * rows + j) * L), None)
+                v.store(value, target, str((i * rows + j) * L), None)
 
     run_kernel(f"winograd transform {m} {r} {which}", work, 1, tile.ctypes.data, found.ctypes.data)
     expected = np.einsum("ai,ijl,bj->abl", A, tile, A)

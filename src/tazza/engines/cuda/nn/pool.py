@@ -14,7 +14,7 @@ from typing import cast
 
 from tazza.codegen.block import Slot, Word, accepts_rows
 from tazza.codegen.emit import MEMORY, Lines, Vector
-from tazza.codegen.loop import carry_loop, store
+from tazza.codegen.loop import carry_loop
 from tazza.codegen.nvptx import GridKernel, place
 from tazza.codegen.rows import when
 from tazza.codegen.vector import Emission
@@ -137,7 +137,7 @@ class Windows:
         if self.form.dtype is not DataType.DOUBLE:  # 16 bits are made of float32
             v = Vector(self.lines, 1)
             value = self.lines.let(f"fptrunc {self._wide.type} {value} to {v.type}")
-        store(v, self.form.dtype, value, self.at[letter], i, None)
+        v.store(value, self.at[letter], i, None, dtype=self.form.dtype)
 
     def _over(self, spans: Sequence[tuple[str, str]], start: str, body: Callable[[list[str], str], str]) -> str:
         """Return what `body(places, value)` makes of a number for all places of some spans."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from tazza.codegen.block import Slot, Word
 from tazza.codegen.emit import Lines, Vector
-from tazza.codegen.loop import carry_loop, load
+from tazza.codegen.loop import carry_loop
 from tazza.codegen.nvptx import GridKernel
 from tazza.codegen.rows import element, when
 from tazza.data_class import dataclass
@@ -101,7 +101,7 @@ class Top:
     def _key(self, one: Element) -> str:
         _, place, r, there = one
         lines, v = self.lines, Vector(self.lines, 1)
-        X = load(v, DataType.FLOAT, lines.load_pointer("%block", WORDS.index("X")), place, None)
+        X = v.load(lines.load_pointer("%block", WORDS.index("X")), place, None)
         positive = v.add(X, v.constant(0.0))  # -0 is 0
         bits = lines.let(f"extractelement {v.integer} {v.bits_of(positive)}, i32 0")
         sign = lines.let(f"ashr i32 {bits}, 31")  # of negative numbers the other bits count the other way
