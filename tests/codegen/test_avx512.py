@@ -11,9 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from tazza.codegen import avx512
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.kernel import OWN, unavailable
-from tazza.codegen.loop import load, store
 from tazza.runtime.native_code import processor
 from tazza.tensor import DataType
 
@@ -24,7 +23,7 @@ pytestmark = [
 
 Array = NDArray[Any]
 TABLE = tuple(0.5 * k for k in range(16))
-CASES: dict[str, tuple[Callable[[Lanes, str], str], Callable[[Array], Array]]] = {
+CASES: dict[str, tuple[Callable[[Vector, str], str], Callable[[Array], Array]]] = {
     "scaled": (lambda v, x: avx512.scaled(v, v.constant(3.0), x), lambda x: np.ldexp(np.float32(3), x.astype(int))),
     "exponent": (avx512.exponent, lambda x: np.floor(np.log2(x))),
     "mantissa": (avx512.mantissa, lambda x: x / 2 ** np.floor(np.log2(x / np.float32(0.75)))),
@@ -39,10 +38,10 @@ def test_instruction(name: str, count: int) -> None:
     function, wanted = CASES[name]
 
     def work(lines: Lines) -> None:
-        v = Lanes(lines, count)
+        v = Vector(lines, count)
         assert avx512.fits(v)
-        given = load(v, DataType.FLOAT, lines.load_pointer("%block", 1), "0", None)
-        store(v, DataType.FLOAT, function(v, given), lines.load_pointer("%block", 2), "0", None)
+        given = v.load(lines.load_pointer("%block", 1), "0", None)
+        v.store(function(v, given), lines.load_pointer("%block", 2), "0", None)
 
     x = np.arange(1, count + 1, dtype=np.float32)
     y = np.empty_like(x)
@@ -52,4 +51,6 @@ def test_instruction(name: str, count: int) -> None:
 
 
 def test_other_vectors_do_not_fit() -> None:
-    assert not any(avx512.fits(v) for v in (Lanes(Lines(), 8), Lanes(Lines(), 24), Lanes(Lines(), 16, 64)))
+    assert not any(
+        avx512.fits(v) for v in (Vector(Lines(), 8), Vector(Lines(), 24), Vector(Lines(), 16, DataType.DOUBLE))
+    )

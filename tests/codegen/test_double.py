@@ -11,9 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 from tazza.codegen import double
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.kernel import OWN, unavailable
-from tazza.codegen.loop import lanes_of, load, store, sweep
+from tazza.codegen.loop import lanes_of, sweep
 from tazza.tensor import DataType
 
 pytestmark = [
@@ -23,7 +23,7 @@ pytestmark = [
 
 Array = NDArray[Any]
 RANDOM = np.random.default_rng(3)
-FUNCTIONS: dict[str, tuple[Callable[[Lanes, str], str], Callable[[Array], Array]]] = {
+FUNCTIONS: dict[str, tuple[Callable[[Vector, str], str], Callable[[Array], Array]]] = {
     "log": (double.log, np.log),
     "sin": (lambda v, x: double.sine_cosine(v, x)[0], np.sin),
     "cos": (lambda v, x: double.sine_cosine(v, x)[1], np.cos),
@@ -34,12 +34,12 @@ def compute(name: str, x: Array) -> Array:
     """Run a function over numbers."""
 
     def work(lines: Lines) -> None:
-        v = lanes_of(lines, 64)
+        v = lanes_of(lines, DataType.DOUBLE)
         source, target = lines.load_pointer("%block", 2), lines.load_pointer("%block", 3)
 
         def body(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            given = load(v, DataType.DOUBLE, source, i, mask, v.constant(1.0))
-            store(v, DataType.DOUBLE, FUNCTIONS[name][0](v, given), target, i, mask)
+            given = v.load(source, i, mask, v.constant(1.0))
+            v.store(FUNCTIONS[name][0](v, given), target, i, mask)
             return carried
 
         sweep(v, "0", lines.load_word("%block", 1), body)

@@ -1,4 +1,4 @@
-"""Vectors of floats: each piece of arithmetic is compiled alone, and run, against NumPy."""
+"""Vectors: each piece of arithmetic is compiled alone, and run, against NumPy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.kernel import lane_count, unavailable
 from tazza.codegen.loop import lanes_below
 from tazza.tensor import DataType
@@ -18,7 +18,7 @@ from tests.launching import run_kernel
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 
 Array = NDArray[Any]
-Write = Callable[[Lanes, str, str], str]
+Write = Callable[[Vector, str, str], str]
 NAN = float("nan")
 
 
@@ -31,6 +31,11 @@ def numbers(count: int, dtype: type) -> tuple[Array, Array]:
     return a, b
 
 
+def floats(bits: int) -> DataType:
+    """Return the floating type of so many bits."""
+    return DataType.FLOAT if bits == 32 else DataType.DOUBLE
+
+
 def computed(name: str, write: Write, bits: int = 32) -> tuple[Array, Array, Array]:
     """Return two vectors, and what a kernel makes of them."""
     count, dtype = lane_count() * 32 // bits, np.float32 if bits == 32 else np.float64
@@ -38,7 +43,7 @@ def computed(name: str, write: Write, bits: int = 32) -> tuple[Array, Array, Arr
     result = np.full(count, -1, dtype)
 
     def work(lines: Lines) -> None:
-        v = Lanes(lines, count, bits)
+        v = Vector(lines, count, floats(bits))
         pointers = [lines.load_pointer("%block", word) for word in (1, 2, 3)]
         loaded = [lines.let(f"load {v.type}, ptr {one}, align 4") for one in pointers[:2]]
         lines.do(f"store {v.type} {write(v, *loaded)}, ptr {pointers[2]}, align 4")
@@ -89,7 +94,7 @@ def test_polynomial(bits: int) -> None:
 def test_lanes_are_joined_half_by_half(bits: int) -> None:
     """So the order of a sum is fixed: that of its two halves, lane by lane; what is no number is left out here."""
 
-    def joined(v: Lanes, a: str, b: str) -> str:
+    def joined(v: Vector, a: str, b: str) -> str:
         finite = v.select(v.compare("olt", v.intrinsic("fabs", b), v.constant(1e6)), b, v.constant(0.0))
         return v.sub(v.splat(v.sum(finite)), v.splat(v.largest(finite)))
 
@@ -128,10 +133,10 @@ def test_lanes_in_another_order_and_of_two_vectors() -> None:
     """The lanes of one vector backwards, then those of both in turn, then one lane for all."""
     count = lane_count()
 
-    def reversed_(v: Lanes, a: str, b: str) -> str:
+    def reversed_(v: Vector, a: str, b: str) -> str:
         return v.lines.shuffle(v.type, reversed(range(count)), a)
 
-    def in_turn(v: Lanes, a: str, b: str) -> str:
+    def in_turn(v: Vector, a: str, b: str) -> str:
         return v.lines.shuffle(v.type, (k // 2 + k % 2 * count for k in range(count)), a, b)
 
     a, b, found = computed("backwards", reversed_)
@@ -156,7 +161,7 @@ def test_memory_of_another_type(dtype: DataType, bits: int) -> None:
     Y, Z = np.zeros(4, dtype.numpy), np.zeros(count, np.float32 if bits == 32 else np.float64)
 
     def work(lines: Lines) -> None:
-        v = Lanes(lines, count, bits)
+        v = Vector(lines, count, floats(bits))
         x, y, z = (lines.load_pointer("%block", word) for word in (1, 2, 3))
         mask = lanes_below(v, "2")
         found = v.load(x, "1", mask, v.constant(-7.0), dtype=dtype)
@@ -172,7 +177,7 @@ def test_the_smaller_and_the_larger_word_and_whether_any_lane_is_set() -> None:
     found = np.zeros(4, np.int64)
 
     def work(lines: Lines) -> None:
-        v, a = Lanes(lines, lane_count()), lines.load_word("%block", 1)
+        v, a = Vector(lines, lane_count()), lines.load_word("%block", 1)
         some = (lines.any_set(v.count, lanes_below(v, count)) for count in ("0", "1"))
         values = (lines.least(a, 7), lines.most(a, 7), *(lines.let(f"zext i1 {one} to i64") for one in some))
         for k, value in enumerate(values):
@@ -181,3 +186,20 @@ def test_the_smaller_and_the_larger_word_and_whether_any_lane_is_set() -> None:
 
     run_kernel("words: least and most", work, 1, -5, found.ctypes.data)
     assert found.tolist() == [-5, 7, 0, 1]
+
+
+@pytest.mark.parametrize("dtype", [DataType.UINT8, DataType.INT16, DataType.INT32, DataType.INT64], ids=str)
+def test_integers_have_the_arithmetic_of_floats(dtype: DataType) -> None:
+    """What both have is asked for by one name; integers wrap around, and what is not there is what was asked for."""
+    X = np.arange(-2, 2).astype(dtype.numpy)
+    Y = np.zeros(4, dtype.numpy)
+
+    def work(lines: Lines) -> None:
+        v = Vector(lines, 4, dtype)
+        x, y = (lines.load_pointer("%block", word) for word in (1, 2))
+        found = v.load(x, "0", "<i1 true, i1 true, i1 true, i1 false>", v.constant(7))
+        tripled = v.sub(v.mul(found, v.constant(4)), found)
+        v.store(v.select(v.compare("eq", found, v.constant(7)), v.neg(found), v.add(tripled, found)), y, "0", None)
+
+    run_kernel(f"vectors: {dtype} are added", work, 1, X.ctypes.data, Y.ctypes.data)
+    np.testing.assert_array_equal(Y, np.array([-8, -4, 0, -7]).astype(dtype.numpy))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fold import fold_lanes
 
 
@@ -10,7 +10,7 @@ def test_every_vector_ends_up_in_its_lane() -> None:
     """Follow the shuffles by hand: each lane must hold all lanes of one vector, and no other."""
     for count in (2, 4, 8, 16):
         lines = Lines()
-        v = Lanes(lines, count)
+        v = Vector(lines, count)
         held = {f"%in{i}": [frozenset({(i, lane)}) for lane in range(count)] for i in range(count)}
         result = fold_lanes(v, list(held))
         for line in lines.lines:

@@ -17,10 +17,8 @@ from tazza.codegen.loop import (
     each_vector,
     fold_loop,
     lanes_of,
-    load,
     share,
     step_loop,
-    store,
     sweep,
     while_loop,
 )
@@ -60,7 +58,7 @@ def test_carry_and_fold(count: int) -> None:
         source, target = (lines.load_pointer("%block", word) for word in (2, 3))
 
         def vector(i: str) -> str:
-            return load(v, FLOAT, source, lines.let(f"mul i64 {i}, {L}"), None)
+            return v.load(source, lines.let(f"mul i64 {i}, {L}"), None)
 
         def turn(i: str, sums: Sequence[str]) -> Sequence[str]:
             return [v.add(sums[1], vector(i)), sums[0]]
@@ -68,7 +66,7 @@ def test_carry_and_fold(count: int) -> None:
         found = carry_loop(v, "0", n, [v.constant(1.0), v.constant(2.0)], turn)
         found.append(fold_loop(v, "0", n, v.constant(0.5), lambda i, total: v.add(total, vector(i))))
         for k, value in enumerate(found):
-            store(v, FLOAT, value, target, str(k * L), None)
+            v.store(value, target, str(k * L), None)
 
     run_kernel("loops: carry and fold", work, 1, count, X.ctypes.data, Y.ctypes.data)
     one, other, total = np.full(L, 1.0), np.full(L, 2.0), np.full(L, 0.5)
@@ -88,9 +86,9 @@ def test_elements_of_each_type_come_and_go(dtype: DataType, bits: int) -> None:
     Y = np.zeros(L, dtype.numpy)
 
     def work(lines: Lines) -> None:
-        v = lanes_of(lines, bits)
+        v = lanes_of(lines, DataType.FLOAT if bits == 32 else DataType.DOUBLE)
         source, target = (lines.load_pointer("%block", word) for word in (1, 2))
-        store(v, dtype, v.mul(load(v, dtype, source, "0", None), v.constant(1.25)), target, "0", None)
+        v.store(v.mul(v.load(source, "0", None, dtype=dtype), v.constant(1.25)), target, "0", None, dtype=dtype)
 
     run_kernel(f"loops: {dtype} in {bits}", work, 1, X.ctypes.data, Y.ctypes.data)
     computed = X.astype(f"float{bits}") * 1.25
@@ -108,8 +106,8 @@ def test_sweep_over_the_parts_of_threads(n: int, threads: int) -> None:
         source, target = (lines.load_pointer("%block", word) for word in (2, 3))
 
         def double(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            value = load(v, FLOAT, source, i, mask)
-            store(v, FLOAT, v.add(value, value), target, i, mask)
+            value = v.load(source, i, mask)
+            v.store(v.add(value, value), target, i, mask)
             return carried
 
         sweep(v, *share(lines, lines.load_word("%block", 1)), double)
@@ -170,7 +168,7 @@ def test_each_vector(n: int) -> None:
     def work(lines: Lines) -> None:
         v, end = lanes_of(lines), lines.load_word("%block", 1)
         source, target = (lines.load_pointer("%block", word) for word in (2, 3))
-        each_vector(v, "0", end, lambda i, mask: store(v, FLOAT, load(v, FLOAT, source, i, mask), target, i, mask))
+        each_vector(v, "0", end, lambda i, mask: v.store(v.load(source, i, mask), target, i, mask))
 
     run_kernel("loops: each vector", work, 1, n, X.ctypes.data, Y.ctypes.data)
     np.testing.assert_array_equal(Y, [*range(n), -1])

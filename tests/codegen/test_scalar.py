@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tazza.codegen.block import Slot
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import compiled, unavailable
-from tazza.codegen.loop import lanes_of, store
+from tazza.codegen.loop import lanes_of
 from tazza.codegen.scalar import Scalars
 from tazza.runtime.native import call_native
 from tazza.tensor import DataType
@@ -32,8 +32,8 @@ def computed(given: Scalars, *operands: Array, bits: int = 32) -> float:
     result = np.zeros(64, dtype.numpy)
 
     def write(lines: Lines) -> None:
-        v = lanes_of(lines, bits)
-        store(v, dtype, given.write(v, 2)["s"], lines.load_pointer("%block", 1), "0", None)
+        v = lanes_of(lines, dtype)
+        v.store(given.write(v, 2)["s"], lines.load_pointer("%block", 1), "0", None)
 
     address = compiled(f"scalars of a test {given} {bits}", write)
     block = np.array([1, result.ctypes.data, *(one.ctypes.data for one in operands)], np.int64)

@@ -10,19 +10,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.kernel import compiled, lane_count, unavailable
-from tazza.codegen.loop import lanes_of, load, store
+from tazza.codegen.loop import lanes_of
 from tazza.codegen.rows import element
 from tazza.codegen.tiles import PIECES, UPPER, halves, paired, pieces, transposed
-from tazza.codegen.writer import FLOAT
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason="nothing can be compiled here")
 
 Array = NDArray[Any]
 
 
-def computed(description: str, write: Callable[[Lanes, str, str], None], X: Array, Y: Array) -> None:
+def computed(description: str, write: Callable[[Vector, str, str], None], X: Array, Y: Array) -> None:
     """Run a kernel on X and Y, which `write` writes given their addresses."""
 
     def work(lines: Lines) -> None:
@@ -34,8 +33,8 @@ def computed(description: str, write: Callable[[Lanes, str, str], None], X: Arra
 
 
 def test_three_pieces_are_the_number() -> None:
-    def write(v: Lanes, X: str, Y: str) -> None:
-        for number, piece in enumerate(pieces(v, load(v, FLOAT, X, "0", None))):
+    def write(v: Vector, X: str, Y: str) -> None:
+        for number, piece in enumerate(pieces(v, v.load(X, "0", None))):
             upper = v.int_op("and", piece, v.whole(UPPER))
             v.lines.do(f"store {v.integer} {upper}, ptr {element(v.lines, Y, str(number * v.count))}, align 4")
 
@@ -51,10 +50,10 @@ def test_three_pieces_are_the_number() -> None:
 
 
 def test_two_halves_are_what_was_paired() -> None:
-    def write(v: Lanes, X: str, Y: str) -> None:
-        words = paired(v, *(v.bits_of(load(v, FLOAT, X, str(i * v.count), None)) for i in range(2)))
+    def write(v: Vector, X: str, Y: str) -> None:
+        words = paired(v, *(v.bits_of(v.load(X, str(i * v.count), None)) for i in range(2)))
         for number, half in enumerate(halves(v, words)):
-            store(v, FLOAT, half, Y, str(number * v.count), None)
+            v.store(half, Y, str(number * v.count), None)
 
     X = np.random.default_rng(5).standard_normal((2, lane_count()), np.float32)
     Y = np.zeros_like(X)
@@ -63,10 +62,10 @@ def test_two_halves_are_what_was_paired() -> None:
 
 
 def test_columns_become_rows() -> None:
-    def write(v: Lanes, X: str, Y: str) -> None:
-        rows = [load(v, FLOAT, X, str(r * v.count), None) for r in range(v.count)]
+    def write(v: Vector, X: str, Y: str) -> None:
+        rows = [v.load(X, str(r * v.count), None) for r in range(v.count)]
         for c, column in enumerate(transposed(v, rows)):
-            store(v, FLOAT, column, Y, str(c * v.count), None)
+            v.store(column, Y, str(c * v.count), None)
 
     X = np.arange(lane_count() ** 2, dtype=np.float32).reshape(lane_count(), -1)
     Y = np.zeros_like(X)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.codegen.emit import Lines
+from tazza.codegen.emit import MEMORY, Lines, Vector
 from tazza.codegen.kernel import lane_count, unavailable
-from tazza.codegen.typed import MEMORY, TypedEmission, Vector, unsupported
+from tazza.codegen.typed import TypedEmission, folded, unsupported
 from tazza.tensor import DataType
 from tazza.tensor.expression import Expression
 from tests.launching import run_kernel
@@ -145,8 +145,8 @@ def test_lanes_are_folded(dtype: DataType, function: str) -> None:
     source = numbers(dtype, 2 * lane_count())
 
     def write(lines: Lines, vector: Vector, pointer: str) -> None:
-        folded = vector.folded(vector.load(pointer, "0", None), function)
-        Vector(lines, 1, dtype).store(folded, out_of(lines), "0", None)
+        one = folded(vector, vector.load(pointer, "0", None), function)
+        Vector(lines, 1, dtype).store(one, out_of(lines), "0", None)
 
     result = computed(f"fold {dtype} {function}", source, dtype, write)
     assert result[0] == getattr(source[: lane_count()], function)()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from tazza.codegen.emit import Lanes
+from tazza.codegen.emit import Vector
 
 ATAN = tuple((-1) ** k / (2 * k + 3) * -1.0 for k in range(10))
 """(atan(x) / x - 1) / x^2 in powers of x^2, on |x| <= tan(pi/8)."""
@@ -21,13 +21,13 @@ ASIN = tuple(math.comb(2 * k, k) / (4**k * (2 * k + 1)) for k in range(1, 14))
 NEAR, FAR = math.tan(math.pi / 8), math.tan(3 * math.pi / 8)
 
 
-def _series(v: Lanes, x: str, coefficients: tuple[float, ...]) -> str:
+def _series(v: Vector, x: str, coefficients: tuple[float, ...]) -> str:
     """Return x + x^3 P(x^2)."""
     square = v.mul(x, x)
     return v.fma(v.mul(x, square), v.polynomial(square, coefficients), x)
 
 
-def atan(v: Lanes, x: str) -> str:
+def atan(v: Vector, x: str) -> str:
     """One of three ranges, with the sign of x."""
     size, one = v.intrinsic("fabs", x), v.constant(1.0)
     far, middle = v.compare("ogt", size, v.constant(FAR)), v.compare("ogt", size, v.constant(NEAR))
@@ -37,7 +37,7 @@ def atan(v: Lanes, x: str) -> str:
     return v.copy_sign(v.add(start, _series(v, v.div(above, below), ATAN)), x)
 
 
-def _parts(v: Lanes, x: str) -> tuple[str, str]:
+def _parts(v: Vector, x: str) -> tuple[str, str]:
     """Return whether |x| > 1/2, and asin of |x| or of sqrt((1 - |x|) / 2)."""
     size = v.intrinsic("fabs", x)
     outside = v.compare("ogt", size, v.constant(0.5))
@@ -45,14 +45,14 @@ def _parts(v: Lanes, x: str) -> tuple[str, str]:
     return outside, _series(v, v.select(outside, root, size), ASIN)
 
 
-def asin(v: Lanes, x: str) -> str:
+def asin(v: Vector, x: str) -> str:
     """That of |x|, with the sign of x."""
     outside, part = _parts(v, x)
     far = v.fma(part, v.constant(-2.0), v.constant(math.pi / 2))
     return v.copy_sign(v.select(outside, far, part), x)
 
 
-def acos(v: Lanes, x: str) -> str:
+def acos(v: Vector, x: str) -> str:
     """pi/2 - asin(x) near 0, else twice the other part, or pi minus that."""
     outside, part = _parts(v, x)
     twice = v.add(part, part)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 
-from tazza.codegen.emit import Lanes
+from tazza.codegen.emit import Vector
 from tazza.runtime.native_code import processor
 
 LANES = 16
@@ -19,34 +19,34 @@ MANTISSA = 0b1111
 """From 0.75 on, below 1.5; NaN of negative numbers, 1 of 0 and infinity."""
 
 
-def fits(v: Lanes) -> bool:
+def fits(v: Vector) -> bool:
     """Whether these vectors fill registers of this processor."""
     return v.bits == 32 and v.count % LANES == 0 and processor().vector_bytes == 64
 
 
-def scaled(v: Lanes, x: str, n: str) -> str:
+def scaled(v: Vector, x: str, n: str) -> str:
     """Return x * 2^n for whole n, rounded once where that is denormal."""
     return _each(v, "mask.scalef.ps.512", (x, n), ROUNDING)
 
 
-def exponent(v: Lanes, x: str) -> str:
+def exponent(v: Vector, x: str) -> str:
     """Return floor(log2(|x|)), also of denormal x; minus infinity of 0, infinity of infinity."""
     return _each(v, "mask.getexp.ps.512", (x,), ROUNDING)
 
 
-def mantissa(v: Lanes, x: str) -> str:
+def mantissa(v: Vector, x: str) -> str:
     """Return x * 2^-n in [0.75, 1.5)."""
     return _each(v, "mask.getmant.ps.512", (x,), ROUNDING, MANTISSA)
 
 
-def reciprocal(v: Lanes, x: str) -> str:
+def reciprocal(v: Vector, x: str) -> str:
     """Return 1 / x within 1 ulp for |x| in [2^-100, 2^100]: a guess of 14 bits, and a step after Newton."""
     guess = _each(v, "rcp14.ps.512", (x,))
     off = v.intrinsic("fma", v.neg(x), guess, v.constant(1.0))
     return v.intrinsic("fma", guess, off, guess)
 
 
-def chosen(v: Lanes, table: Sequence[float], places: str) -> str:
+def chosen(v: Vector, table: Sequence[float], places: str) -> str:
     """Return of each lane the number of a table of 16 that its lowest four bits say."""
     numbers = ", ".join(f"float 0x{struct.pack('>d', _float32(one)).hex().upper()}" for one in table)
     v.lines.declare(f"{REGISTER} @llvm.x86.avx512.permvar.sf.512({REGISTER}, {WORDS})")
@@ -63,7 +63,7 @@ def _float32(value: float) -> float:
     return struct.unpack("<f", struct.pack("<f", value))[0]
 
 
-def _each(v: Lanes, name: str, operands: Sequence[str], rounding: int | None = None, choice: int | None = None) -> str:
+def _each(v: Vector, name: str, operands: Sequence[str], rounding: int | None = None, choice: int | None = None) -> str:
     """Call an instruction for each register of the operands."""
     full = f"@llvm.x86.avx512.{name}"
     behind = [] if choice is None else [f"i32 {choice}"]
@@ -78,14 +78,14 @@ def _each(v: Lanes, name: str, operands: Sequence[str], rounding: int | None = N
     return _pieced(v, one)
 
 
-def _part(v: Lanes, kind: str, value: str, number: int) -> str:
+def _part(v: Vector, kind: str, value: str, number: int) -> str:
     """Return a register of a vector."""
     if v.count == LANES:
         return value
     return v.lines.shuffle(kind, range(LANES * number, LANES * (number + 1)), value)
 
 
-def _pieced(v: Lanes, piece: Callable[[int], str]) -> str:
+def _pieced(v: Vector, piece: Callable[[int], str]) -> str:
     """Return the vector whose registers `piece(number)` gives."""
     parts, count = [piece(number) for number in range(v.count // LANES)], LANES
     while len(parts) > 1:

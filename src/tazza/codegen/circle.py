@@ -13,7 +13,8 @@ import math
 from collections.abc import Callable
 
 from tazza.codegen import avx512
-from tazza.codegen.emit import Lanes
+from tazza.codegen.emit import Vector
+from tazza.tensor import DataType
 
 SIN = (-0.1666666716337204, 0.008333329111337662, -0.00019839295418933034, 2.7179398878937803e-06)
 """(sin(r) / r - 1) / r^2 in powers of r^2 on |r| <= pi / 4; error 5e-12."""
@@ -36,7 +37,7 @@ Reduced = tuple[str, str]
 """What is left of x, and how many quarter turns were subtracted, as integers of which the lowest bits are right."""
 
 
-def _reduced(v: Lanes, x: str) -> Reduced:
+def _reduced(v: Vector, x: str) -> Reduced:
     shifted = v.fma(x, v.constant(2 / math.pi), v.constant(ROUND_32))
     n = v.sub(shifted, v.constant(ROUND_32))
     r = x
@@ -45,8 +46,8 @@ def _reduced(v: Lanes, x: str) -> Reduced:
     return r, v.bits_of(shifted)
 
 
-def _reduced_by_64(v: Lanes, x: str) -> Reduced:
-    lines, wide = v.lines, Lanes(v.lines, v.count, 64)
+def _reduced_by_64(v: Vector, x: str) -> Reduced:
+    lines, wide = v.lines, Vector(v.lines, v.count, DataType.DOUBLE)
     left = lines.let(f"fpext {v.type} {x} to {wide.type}")
     shifted = wide.add(wide.mul(left, wide.constant(2 / math.pi)), wide.constant(ROUND_64))
     n = wide.sub(shifted, wide.constant(ROUND_64))
@@ -56,10 +57,10 @@ def _reduced_by_64(v: Lanes, x: str) -> Reduced:
     return lines.let(f"fptrunc {wide.type} {left} to {v.type}"), turns
 
 
-def _function(of: Callable[[Lanes, str, str], str], name: str) -> Callable[[Lanes, str], str]:
+def _function(of: Callable[[Vector, str, str], str], name: str) -> Callable[[Vector, str], str]:
     """Return the function that `of` makes of what is left of x and the turns; `name` is libm's."""
 
-    def emit(v: Lanes, x: str) -> str:
+    def emit(v: Vector, x: str) -> str:
         size = v.intrinsic("fabs", x)
 
         def large() -> str:
@@ -72,10 +73,10 @@ def _function(of: Callable[[Lanes, str, str], str], name: str) -> Callable[[Lane
     return emit
 
 
-def _wave(quarter_turns: int) -> Callable[[Lanes, str, str], str]:
+def _wave(quarter_turns: int) -> Callable[[Vector, str, str], str]:
     """Sine (0) or cosine (1)."""
 
-    def of(v: Lanes, r: str, turns: str) -> str:
+    def of(v: Vector, r: str, turns: str) -> str:
         if quarter_turns:
             turns = v.int_op("add", turns, v.whole(quarter_turns))
         s = v.mul(r, r)
@@ -88,7 +89,7 @@ def _wave(quarter_turns: int) -> Callable[[Lanes, str, str], str]:
     return of
 
 
-def _tangent(v: Lanes, r: str, turns: str) -> str:
+def _tangent(v: Vector, r: str, turns: str) -> str:
     s = v.mul(r, r)
     value = v.fma(v.mul(r, s), v.polynomial(s, TAN), r)
     turned = avx512.reciprocal(v, value) if avx512.fits(v) else v.div(v.constant(1.0), value)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from tazza.codegen.emit import Lanes
+from tazza.codegen.emit import Vector
 
 LOG = (
     0.666666666666667, 0.39999999999899444, 0.2857142862600327, 0.22222211130259595, 0.18182889455690948,
@@ -39,7 +39,7 @@ HALF_PI = (math.pi / 2, 6.123233995736766e-17, -1.4973849048591698e-33)
 """pi / 2 in three parts."""
 
 
-def log(v: Lanes, x: str) -> str:
+def log(v: Vector, x: str) -> str:
     """Add the logarithms of m and 2^e, where x = 2^e m.
 
     That of m is f - f^2 / 2 + s (f^2 / 2 + R) with f = m - 1, s = f / (f + 2).
@@ -56,7 +56,7 @@ def log(v: Lanes, x: str) -> str:
     return v.fma(exponent, v.constant(LN2_HIGH), v.sub(f, low))
 
 
-def sine_cosine(v: Lanes, x: str) -> tuple[str, str]:
+def sine_cosine(v: Vector, x: str) -> tuple[str, str]:
     """Sine and cosine of x = n pi / 2 + r + t, where t is what r lost; n says which is which, and their signs."""
     shifted = v.fma(x, v.constant(2 / math.pi), v.constant(ROUND))
     n = v.sub(shifted, v.constant(ROUND))
@@ -67,7 +67,7 @@ def sine_cosine(v: Lanes, x: str) -> tuple[str, str]:
     return of_rest(v, r, t, v.bits_of(shifted))
 
 
-def of_rest(v: Lanes, r: str, t: str, turns: str) -> tuple[str, str]:
+def of_rest(v: Vector, r: str, t: str, turns: str) -> tuple[str, str]:
     """Sine and cosine of r + t, so many quarter turns on, of which the lowest bits count."""
     square = v.mul(r, r)
     sine = v.add(r, v.fma(v.mul(r, square), v.polynomial(square, SIN), t))
@@ -83,7 +83,7 @@ def of_rest(v: Lanes, r: str, t: str, turns: str) -> tuple[str, str]:
     )
 
 
-def _signed(v: Lanes, value: str, turns: str) -> str:
+def _signed(v: Vector, value: str, turns: str) -> str:
     """Return minus the value where the second bit of `turns` is set."""
     sign = v.int_op("shl", v.int_op("and", turns, v.whole(2)), v.whole(62))
     return v.of_bits(v.int_op("xor", v.bits_of(value), sign))

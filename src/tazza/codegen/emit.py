@@ -1,6 +1,8 @@
-"""Writing LLVM IR: the lines of one function, and arithmetic on vectors of one element type.
+"""Writing LLVM IR: the lines of one function, and vectors of every element type.
 
-Values are the text by which IR names them, such as `%v12`.
+Values are the text by which IR names them, such as `%v12`. In registers float32, float16 and bfloat16 are float32
+lanes, float64 is its own, integers have their width, and bool is a mask. All vectors of a kernel have one number of
+lanes, so float64 beside float32 takes two registers. Half-precision values are rounded where they are cast or stored.
 """
 
 from __future__ import annotations
@@ -149,7 +151,18 @@ KINDS = {
     DataType.BFLOAT16: "i16",
     DataType.BOOL: "i8",
 }
-"""Element types that kernels load and store, and their LLVM types."""
+"""Element types that vectors of floats load and store, and what LLVM calls them in memory."""
+MEMORY = KINDS | {
+    DataType.INT8: "i8",
+    DataType.UINT8: "i8",
+    DataType.INT16: "i16",
+    DataType.UINT16: "i16",
+    DataType.INT32: "i32",
+    DataType.INT64: "i64",
+}
+"""All element types, and what LLVM calls them in memory."""
+UNSIGNED = frozenset({DataType.BOOL, DataType.UINT8, DataType.UINT16})
+HALVES = frozenset({DataType.FLOAT16, DataType.BFLOAT16})
 
 SHORT = {"float": "f32", "double": "f64", "half": "f16", "ptr": "p0"}
 """LLVM's types, and what names of intrinsics call them; integers by their own name."""
@@ -168,44 +181,85 @@ def _mask_of(kind: str, one: str = "i1") -> str:
     return f"{kind.split(' x ')[0]} x {one}>"
 
 
-class Lanes:
-    """Arithmetic on vectors of `count` lanes of float32 or float64 (`bits`)."""
+class Vector:
+    """Vectors of `count` lanes of an element type: what IR calls them, and instructions on them.
 
-    def __init__(self, lines: Lines, count: int, bits: int = 32) -> None:
+    Attributes:
+        bits: width of a lane in registers.
+        scalar, type: a lane in registers, and all of them.
+        stored: all of them in memory.
+        integer: as many integers, as wide as a lane.
+        mask: as many truths.
+        unsigned: whether integers of the type have no sign.
+    """
+
+    def __init__(self, lines: Lines, count: int, dtype: DataType = DataType.FLOAT) -> None:
         """Write into `lines`."""
         self.lines = lines
         self.count = count
-        self.bits = bits
-        self.scalar = "float" if bits == 32 else "double"
+        self.dtype = dtype
+        self.unsigned = dtype in UNSIGNED
+        self.bits = 1 if dtype is DataType.BOOL else max(8 * dtype.itemsize, 32 if dtype.is_float else 0)
+        self.scalar = ("float" if self.bits == 32 else "double") if dtype.is_float else f"i{self.bits}"
         self.type = f"<{count} x {self.scalar}>"
-        self.integer = f"<{count} x i{bits}>"
+        self.stored = f"<{count} x {MEMORY[dtype]}>"
+        self.integer = f"<{count} x i{self.bits}>"
         self.mask = f"<{count} x i1>"
         self.all_set = "splat (i1 true)"
 
     def constant(self, value: float) -> str:
         """Return a vector of one value."""
+        if not self.dtype.is_float:
+            return self.whole(int(value))
         # LLVM writes float constants of any width as the bits of a double.
         rounded = struct.unpack("<f", struct.pack("<f", value))[0] if self.bits == 32 and abs(value) < 3.5e38 else value
         return f"splat ({self.scalar} 0x{struct.pack('>d', rounded).hex().upper()})"
 
     def whole(self, value: int) -> str:
-        """Return a vector of one integer, as wide as the floats."""
+        """Return a vector of one integer, as wide as a lane."""
         return f"splat (i{self.bits} {value})"
+
+    def splat(self, scalar: str) -> str:
+        """Return a vector of one scalar value."""
+        return self.lines.splat(self.type, scalar)
+
+    def full(self, value: str) -> str:
+        """Return a vector of one integer, cut from an int64."""
+        return self.splat(value if self.bits == 64 else self.lines.let(f"trunc i64 {value} to {self.scalar}"))
+
+    def counted(self, first: str, step: str) -> str:
+        """Return first, first + step, first + 2 step ... of integers, cut from two int64."""
+        numbers = f"<{', '.join(f'{self.scalar} {lane}' for lane in range(self.count))}>"
+        begin, apart = (self.full(one) for one in (first, step))
+        return self.add(begin, self.mul(numbers, apart))
 
     # -- memory --------------------------------------------------------------------------------------------------------
 
-    @property
-    def dtype(self) -> DataType:
-        """What the floats are in memory, if nothing else is said."""
-        return DataType.FLOAT if self.bits == 32 else DataType.DOUBLE
-
     def load(
-        self, pointer: str, i: str, mask: str | None, default: str = "zeroinitializer", *, dtype: DataType | None = None
+        self,
+        pointer: str,
+        i: str,
+        mask: str | None,
+        default: str = "zeroinitializer",
+        *,
+        dtype: DataType | None = None,
+        ahead_bytes: int = 0,
     ) -> str:
-        """Return lanes i, i + 1 ... of an array; lanes outside of `mask` are `default`."""
+        """Return elements i, i + 1 ... of an array; lanes outside of `mask` are `default`.
+
+        Args:
+            pointer: the array's address.
+            i: int64.
+            mask: which lanes are there; None for all.
+            default: a vector.
+            dtype: what floats are in memory, if that is another type.
+            ahead_bytes: what lies so far behind whole vectors is asked for.
+        """
         dtype = self.dtype if dtype is None else dtype
-        kind, stored = KINDS[dtype], f"<{self.count} x {KINDS[dtype]}>"
+        kind, stored = MEMORY[dtype], f"<{self.count} x {MEMORY[dtype]}>"
         at = self.lines.let(f"getelementptr {kind}, ptr {pointer}, i64 {i}")
+        if mask is None and ahead_bytes > 0:
+            self.lines.prefetch(at, ahead_bytes)
         passed = default if stored == self.type else "zeroinitializer"
         wide = self.widened(dtype, self.lines.load_lanes(stored, at, dtype.itemsize, mask, passed))
         return wide if mask is None or passed == default else self.select(mask, wide, default)
@@ -213,42 +267,79 @@ class Lanes:
     def load_one(self, pointer: str, *, dtype: DataType | None = None, align: int | None = None) -> str:
         """Return a vector that is full of the element at `pointer`, a multiple of `align`: of its size by default."""
         dtype = self.dtype if dtype is None else dtype
-        one = self.lines.let(f"load {KINDS[dtype]}, ptr {pointer}, align {dtype.itemsize if align is None else align}")
-        return self.widened(dtype, self.lines.splat(f"<{self.count} x {KINDS[dtype]}>", one))
+        kind = MEMORY[dtype]
+        one = self.lines.let(f"load {kind}, ptr {pointer}, align {dtype.itemsize if align is None else align}")
+        return self.widened(dtype, self.lines.splat(f"<{self.count} x {kind}>", one))
 
-    def store(self, value: str, pointer: str, i: str, mask: str | None, *, dtype: DataType | None = None) -> None:
-        """Write lanes i, i + 1 ... of an array."""
-        dtype = self.dtype if dtype is None else dtype
-        kind, narrowed = KINDS[dtype], self.narrowed(dtype, value)
-        at = self.lines.let(f"getelementptr {kind}, ptr {pointer}, i64 {i}")
-        self.lines.store_lanes(f"<{self.count} x {kind}>", narrowed, at, dtype.itemsize, mask)
+    def gather(self, pointer: str, i: str, step_bytes: str, mask: str | None) -> str:
+        """Return elements i, i + 1 ... that lie `step_bytes` apart."""
+        places, chosen = self._places(pointer, i, step_bytes), self.all_set if mask is None else mask
+        return self.widened(self.dtype, self.lines.gather_lanes(self.stored, places, self.dtype.itemsize, chosen))
+
+    def store(
+        self,
+        value: str,
+        pointer: str,
+        i: str,
+        mask: str | None,
+        *,
+        dtype: DataType | None = None,
+        streaming: bool = False,
+    ) -> None:
+        """Write elements i, i + 1 ..., as another type with `dtype`.
+
+        With `streaming` whole vectors pass by the caches, and are aligned.
+        """
+        kind, own = self.dtype if dtype is None else dtype, dtype is None
+        # Before or after the address is all the same, but texts are compared: kernels of each sort keep their order.
+        value = value if own else self.narrowed(kind, value)
+        at = self.lines.let(f"getelementptr {MEMORY[kind]}, ptr {pointer}, i64 {i}")
+        value = self.narrowed(kind, value) if own else value
+        streams = streaming and mask is None
+        align = self.count * kind.itemsize if streams else kind.itemsize
+        hint = ", !nontemporal !2" if streams else ""
+        self.lines.store_lanes(f"<{self.count} x {MEMORY[kind]}>", value, at, align, mask, hint)
+
+    def scatter(self, value: str, pointer: str, i: str, step_bytes: str, mask: str | None) -> None:
+        """Write elements i, i + 1 ... that lie `step_bytes` apart."""
+        places, chosen = self._places(pointer, i, step_bytes), self.all_set if mask is None else mask
+        narrowed = self.narrowed(self.dtype, value)
+        self.lines.scatter_lanes(self.stored, narrowed, places, self.dtype.itemsize, chosen)
+
+    def _places(self, pointer: str, i: str, step_bytes: str) -> str:
+        whole = Vector(self.lines, self.count, DataType.INT64)
+        numbers = f"<{', '.join(f'i64 {lane}' for lane in range(self.count))}>"
+        first, step = (whole.splat(one) for one in (i, step_bytes))
+        offset = whole.mul(whole.add(first, numbers), step)
+        return self.lines.let(f"getelementptr i8, ptr {pointer}, {whole.type} {offset}")
+
+    # -- element types -------------------------------------------------------------------------------------------------
 
     def widened(self, dtype: DataType, value: str) -> str:
-        """Return what was loaded, as floats."""
-        stored = f"<{self.count} x {KINDS[dtype]}>"
+        """Return what was loaded as it is in registers: as floats, or, of the vector's own type, integers and masks."""
+        lines, stored = self.lines, f"<{self.count} x {MEMORY[dtype]}>"
         if stored == self.type:
             return value
+        if self.dtype is DataType.BOOL:
+            return lines.let(f"icmp ne {stored} {value}, zeroinitializer")
         if dtype is DataType.BFLOAT16:  # the upper half of a float32
-            half = self.lines.let(f"zext {stored} {value} to <{self.count} x i32>")
-            full = self.lines.let(f"shl <{self.count} x i32> {half}, splat (i32 16)")
-            single = self.lines.let(f"bitcast <{self.count} x i32> {full} to <{self.count} x float>")
-            return (
-                single if self.bits == 32 else self.lines.let(f"fpext <{self.count} x float> {single} to {self.type}")
-            )
-        if dtype is DataType.BOOL:
-            return self.lines.let(f"uitofp {stored} {value} to {self.type}")
-        return self.lines.let(f"fpext {stored} {value} to {self.type}")
+            single = Vector(lines, self.count)
+            half = lines.let(f"zext {stored} {value} to {single.integer}")
+            wide = single.of_bits(single.int_op("shl", half, single.whole(16)))
+            return wide if self.bits == 32 else lines.let(f"fpext {single.type} {wide} to {self.type}")
+        change = "uitofp" if dtype is DataType.BOOL else "fpext"
+        return lines.let(f"{change} {stored} {value} to {self.type}")
 
     def narrowed(self, dtype: DataType, value: str) -> str:
-        """Return floats as they are stored, rounded to the nearest."""
-        stored = f"<{self.count} x {KINDS[dtype]}>"
+        """Return what is in registers as it is stored: floats rounded to the nearest; the reverse of `widened`."""
+        lines, stored = self.lines, f"<{self.count} x {MEMORY[dtype]}>"
         if stored == self.type:
             return value
-        lines = self.lines
         if dtype is DataType.BOOL:
-            return lines.let(f"zext {self.mask} {self.compare('une', value, self.constant(0.0))} to {stored}")
+            mask = value if self.dtype is DataType.BOOL else self.compare("une", value, self.constant(0.0))
+            return lines.let(f"zext {self.mask} {mask} to {stored}")
         if dtype is DataType.BFLOAT16 and self.bits == 64:  # by way of float32, as NumPy does
-            single = Lanes(lines, self.count, 32)
+            single = Vector(lines, self.count)
             return single.narrowed(dtype, lines.let(f"fptrunc {self.type} {value} to {single.type}"))
         if dtype is DataType.BFLOAT16:  # round to nearest, ties to even; NaN keeps its upper half and a set bit
             bits = self.bits_of(value)
@@ -260,30 +351,64 @@ class Lanes:
             return lines.let(f"trunc {self.integer} {self.int_op('lshr', kept, self.whole(16))} to {stored}")
         return lines.let(f"fptrunc {self.type} {value} to {stored}")
 
+    def converted(self, value: str, target: DataType, *, rounded: bool = False) -> str:
+        """Return a value of this type in another; `rounded` first to what the type can hold."""
+        if rounded and self.dtype in HALVES:
+            value = self._rounded(value)
+        other = Vector(self.lines, self.count, target)
+        if target is self.dtype:
+            return value
+        if target is DataType.BOOL:
+            if self.dtype.is_float:
+                return self.compare("une", value, self.constant(0.0))
+            return self.compare("ne", value, "zeroinitializer")
+        if not target.is_float:
+            return self._to_integer(value, other)
+        if self.type != other.type:
+            change = "fpext" if self.bits < other.bits else "fptrunc"
+            if not self.dtype.is_float:
+                change = "uitofp" if self.unsigned else "sitofp"
+            value = self.lines.let(f"{change} {self.type} {value} to {other.type}")
+        return other._rounded(value) if target in HALVES else value
+
+    def _to_integer(self, value: str, other: Vector) -> str:
+        if self.dtype.is_float:  # what does not fit is any number, but one and the same: as in NumPy
+            middle = f"<{self.count} x {'i64' if other.bits == 64 else 'i32'}>"
+            raw = self.lines.let(f"fptosi {self.type} {value} to {middle}")
+            fixed = self.lines.let(f"freeze {middle} {raw}")
+            return fixed if middle == other.type else self.lines.let(f"trunc {middle} {fixed} to {other.type}")
+        if self.type == other.type:
+            return value
+        change = "trunc" if self.bits > other.bits else "zext" if self.unsigned else "sext"
+        return self.lines.let(f"{change} {self.type} {value} to {other.type}")
+
+    def _rounded(self, value: str) -> str:
+        return self.widened(self.dtype, self.narrowed(self.dtype, value))
+
     # -- arithmetic ----------------------------------------------------------------------------------------------------
 
     def _two(self, name: str, a: str, b: str) -> str:
-        return self.lines.let(f"{name} {self.type} {a}, {b}")
+        return self.lines.let(f"{'f' if self.dtype.is_float else ''}{name} {self.type} {a}, {b}")
 
     def add(self, a: str, b: str) -> str:
         """A + b."""
-        return self._two("fadd", a, b)
+        return self._two("add", a, b)
 
     def sub(self, a: str, b: str) -> str:
         """A - b."""
-        return self._two("fsub", a, b)
+        return self._two("sub", a, b)
 
     def mul(self, a: str, b: str) -> str:
         """A * b."""
-        return self._two("fmul", a, b)
+        return self._two("mul", a, b)
 
     def div(self, a: str, b: str) -> str:
-        """A / b."""
-        return self._two("fdiv", a, b)
+        """A / b, of floats."""
+        return self._two("div", a, b)
 
     def neg(self, a: str) -> str:
         """-a."""
-        return self.lines.let(f"fneg {self.type} {a}")
+        return self.lines.let(f"fneg {self.type} {a}") if self.dtype.is_float else self.sub("zeroinitializer", a)
 
     def intrinsic(self, name: str, *operands: str) -> str:
         """Call an intrinsic whose operands and result are such vectors."""
@@ -294,8 +419,8 @@ class Lanes:
         return self.intrinsic("fmuladd", a, b, c)
 
     def compare(self, predicate: str, a: str, b: str) -> str:
-        """Return the mask of `fcmp predicate`, such as olt (false for NaN) or une (true for NaN)."""
-        return self.lines.let(f"fcmp {predicate} {self.type} {a}, {b}")
+        """Return the mask of `fcmp predicate`, such as olt (false for NaN), or of `icmp predicate`, such as slt."""
+        return self.lines.let(f"{'fcmp' if self.dtype.is_float else 'icmp'} {predicate} {self.type} {a}, {b}")
 
     def select(self, mask: str, yes: str, no: str) -> str:
         """Yes where the mask is set, else no."""
@@ -340,13 +465,13 @@ class Lanes:
 
     def sum(self, a: str) -> str:
         """Return the sum of all lanes as a scalar, in the fixed order of halves."""
-        return self._halved(a, lambda count, low, high: Lanes(self.lines, count, self.bits).add(low, high))
+        return self._halved(a, lambda count, low, high: Vector(self.lines, count, self.dtype).add(low, high))
 
     def largest(self, a: str) -> str:
         """Return the largest lane as a scalar; which one it is among NaN is not told."""
 
         def join(count: int, low: str, high: str) -> str:
-            half = Lanes(self.lines, count, self.bits)
+            half = Vector(self.lines, count, self.dtype)
             return half.select(half.compare("ogt", low, high), low, high)
 
         return self._halved(a, join)
@@ -355,10 +480,6 @@ class Lanes:
         """Join one half of the lanes with the other until one is left."""
         one = self.lines.halved(self.type, value, join)
         return self.lines.let(f"extractelement <1 x {self.scalar}> {one}, i32 0")
-
-    def splat(self, scalar: str) -> str:
-        """Return a vector of one scalar value."""
-        return self.lines.splat(self.type, scalar)
 
     def of_double(self, number: str) -> str:
         """Return a vector of one float64, rounded to the elements of this one."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tazza.codegen.emit import Lanes
+from tazza.codegen.emit import Vector
 
 
-def fold_lanes(v: Lanes, vectors: Sequence[str]) -> str:
+def fold_lanes(v: Vector, vectors: Sequence[str]) -> str:
     """Return a vector whose lane i is the sum of the lanes of vector i; there are as many vectors as lanes.
 
     Two vectors become one, with sums of pairs, until one is left: for four lanes
@@ -22,7 +22,7 @@ def fold_lanes(v: Lanes, vectors: Sequence[str]) -> str:
     return found[0]
 
 
-def _pair(v: Lanes, left: str, right: str, width: int) -> str:
+def _pair(v: Vector, left: str, right: str, width: int) -> str:
     """Add the odd to the even pieces of `width` lanes, those of `left` and `right` in turn."""
     starts = range(0, v.count, 2 * width)
     even, odd = (

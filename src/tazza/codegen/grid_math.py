@@ -13,8 +13,9 @@ import re
 from collections.abc import Callable, Iterable
 
 from tazza.codegen import grid_curve, large_angle
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.errors import UnsupportedError
+from tazza.tensor import DataType
 
 TERMS = 14
 """Of exp on |r| <= ln(2) / 2: what follows is below 1e-17."""
@@ -24,7 +25,7 @@ LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 """ln(2) in two parts; the first has so few bits that its product with an exponent is exact."""
 
 
-def _exp(v: Lanes, x: str) -> str:
+def _exp(v: Vector, x: str) -> str:
     """2^n times the series of exp(r), where x = n ln(2) + r."""
     limited = v.floor_at(v.ceiling(x, 710.0), -746.0)
     whole, n = grid_curve.rounded(v, v.mul(limited, v.constant(1 / math.log(2))))
@@ -33,7 +34,7 @@ def _exp(v: Lanes, x: str) -> str:
     return grid_curve.scaled(v, series, whole)
 
 
-def _log(v: Lanes, x: str) -> str:
+def _log(v: Vector, x: str) -> str:
     """E ln(2) + 2 atanh(s), where x = 2^e f, s = (f - 1) / (f + 1), and f is near 1."""
     tiny = v.compare("olt", x, v.constant(2.0**-1022))
     bits = v.bits_of(v.select(tiny, v.mul(x, v.constant(2.0**54)), x))
@@ -52,7 +53,7 @@ def _log(v: Lanes, x: str) -> str:
     return v.select(v.compare("uge", x, zero), v.select(v.compare("uno", x, x), x, value), v.constant(math.nan))
 
 
-def _power(v: Lanes, x: str, y: str) -> str:
+def _power(v: Vector, x: str, y: str) -> str:
     """exp(y log|x|), with the sign of x where y is odd; NaN where x is negative and y is not whole."""
     size, zero, one = v.intrinsic("fabs", x), v.constant(0.0), v.constant(1.0)
     value = _exp(v, v.mul(y, _log(v, size)))
@@ -71,7 +72,7 @@ def _power(v: Lanes, x: str, y: str) -> str:
     return v.select(unit, one, value)
 
 
-def _log1p(v: Lanes, x: str) -> str:
+def _log1p(v: Vector, x: str) -> str:
     """log(u) x / (u - 1), where u is 1 + x as it is rounded: the quotient makes good what that lost."""
     one = v.constant(1.0)
     u = v.add(x, one)
@@ -112,7 +113,7 @@ def _definition(name: str) -> str:
     kind = "float" if single else "double"
     lines = Lines()
     lines.label("entry")
-    v = Lanes(lines, 1, 64)
+    v = Vector(lines, 1, DataType.DOUBLE)
     operands = [v.splat(lines.let(f"fpext float %x{k} to double") if single else f"%x{k}") for k in range(arity)]
     value = lines.let(f"extractelement {v.type} {write(v, *operands)}, i32 0")
     if single:

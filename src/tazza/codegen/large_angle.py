@@ -13,7 +13,7 @@ import itertools
 import math
 
 from tazza.codegen.double import HALF_PI, of_rest, sine_cosine
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 
 WORDS = 22
 """Of 2 / pi that numbers up to 2^1024 need, 64 bits each; those before its first bit are 0."""
@@ -82,7 +82,7 @@ def _product(lines: Lines, M: str, window: list[str]) -> tuple[str, str]:
     return lines.let(f"trunc i128 {first} to i64"), lines.let(f"trunc i128 {second} to i64")
 
 
-def _reduced(v: Lanes, x: str) -> tuple[str, str, str]:
+def _reduced(v: Vector, x: str) -> tuple[str, str, str]:
     """Return r, t and quarter turns of a large x >= 0, where r + t is what is left of it."""
     lines = v.lines
     bits = lines.let(f"extractelement {v.integer} {v.bits_of(x)}, i32 0")
@@ -110,7 +110,7 @@ def _reduced(v: Lanes, x: str) -> tuple[str, str, str]:
     return whole, v.sub(t, v.sub(whole, r)), lines.let(f"insertelement {v.integer} poison, i64 {turns}, i32 0")
 
 
-def waves(v: Lanes, x: str) -> tuple[str, str]:
+def waves(v: Vector, x: str) -> tuple[str, str]:
     """Return sine and cosine of one number; NaN where it is not finite."""
     lines, size = v.lines, v.intrinsic("fabs", x)
     is_large = lines.let(f"extractelement {v.mask} {v.compare('oge', size, v.constant(LARGE))}, i32 0")
@@ -133,16 +133,16 @@ def waves(v: Lanes, x: str) -> tuple[str, str]:
     return v.of_bits(v.int_op("xor", v.bits_of(sine), sign)), cosine
 
 
-def sine(v: Lanes, x: str) -> str:
+def sine(v: Vector, x: str) -> str:
     """Write sin(x)."""
     return waves(v, x)[0]
 
 
-def cosine(v: Lanes, x: str) -> str:
+def cosine(v: Vector, x: str) -> str:
     """Write cos(x)."""
     return waves(v, x)[1]
 
 
-def tangent(v: Lanes, x: str) -> str:
+def tangent(v: Vector, x: str) -> str:
     """Write tan(x)."""
     return v.div(*waves(v, x))

@@ -1,4 +1,4 @@
-"""Loops of compiled kernels: memory access for each element type, sweeps over a row, and the split among threads."""
+"""Loops of compiled kernels: sweeps over a row, and the split among threads."""
 
 from __future__ import annotations
 
@@ -6,29 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from tazza.codegen.emit import KINDS as KINDS
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.kernel import lane_count
 from tazza.tensor import DataType
 
 
-def lanes_of(lines: Lines, bits: int = 32) -> Lanes:
-    """Return vectors as wide as the processor's."""
-    return Lanes(lines, lane_count(bits), bits)
-
-
-def load(v: Lanes, dtype: DataType, pointer: str, i: str, mask: str | None, default: str = "zeroinitializer") -> str:
-    """As `Lanes.load`."""
-    return v.load(pointer, i, mask, default, dtype=dtype)
-
-
-def load_one(v: Lanes, dtype: DataType, pointer: str) -> str:
-    """As `Lanes.load_one`."""
-    return v.load_one(pointer, dtype=dtype)
-
-
-def store(v: Lanes, dtype: DataType, value: str, pointer: str, i: str, mask: str | None) -> None:
-    """As `Lanes.store`."""
-    v.store(value, pointer, i, mask, dtype=dtype)
+def lanes_of(lines: Lines, dtype: DataType = DataType.FLOAT) -> Vector:
+    """Return vectors of floats as wide as the processor's."""
+    return Vector(lines, lane_count(64 if dtype is DataType.DOUBLE else 32), dtype)
 
 
 Values = Sequence[str]
@@ -169,7 +154,7 @@ def each_vector(v: Vectors, begin: str, end: str, body: Callable[[str, str | Non
     sweep(v, begin, end, some)
 
 
-def lane_sums(v: Lanes, begin: str, end: str, term: Callable[[str, str | None], str]) -> str:
+def lane_sums(v: Vector, begin: str, end: str, term: Callable[[str, str | None], str]) -> str:
     """Return the sums over [begin, end) of what `term(i, mask)` gives, those of each lane by themselves."""
 
     def add(i: str, mask: str | None, total: Values) -> Values:

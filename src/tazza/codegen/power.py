@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import math
 
-from tazza.codegen.emit import Lanes
+from tazza.codegen.emit import Vector
+from tazza.tensor import DataType
 
 LOG2 = tuple(2 / math.log(2) / (2 * k + 1) for k in range(7))
 """log2((1 + s) / (1 - s)) / s in powers of s^2."""
@@ -37,9 +38,9 @@ ROUND = 1.5 * 2.0**52
 """Added to a number, this leaves its nearest integer in the low bits."""
 
 
-def power(v: Lanes, x: str, y: str) -> str:
+def power(v: Vector, x: str, y: str) -> str:
     """Return x^y."""
-    wide = Lanes(v.lines, v.count, 64)
+    wide = Vector(v.lines, v.count, DataType.DOUBLE)
     base, exponent = (v.lines.let(f"fpext {v.type} {one} to {wide.type}") for one in (x, y))
     t = wide.mul(exponent, _log2(wide, base))
     t = wide.floor_at(wide.ceiling(t, HIGHEST), LOWEST)
@@ -47,7 +48,7 @@ def power(v: Lanes, x: str, y: str) -> str:
     return v.rare(_unusual(v, x, y), value, "powf", x, y)
 
 
-def _unusual(v: Lanes, x: str, y: str) -> str:
+def _unusual(v: Vector, x: str, y: str) -> str:
     """Return the mask of what libm computes."""
     infinity = v.constant(math.inf)
     positive = v.lines.let(f"and {v.mask} {v.compare('ogt', x, v.constant(0.0))}, {v.compare('olt', x, infinity)}")
@@ -55,7 +56,7 @@ def _unusual(v: Lanes, x: str, y: str) -> str:
     return v.lines.let(f"xor {v.mask} {usual}, {v.all_set}")
 
 
-def _log2(wide: Lanes, x: str) -> str:
+def _log2(wide: Vector, x: str) -> str:
     """Return log2 of positive float64 numbers that are not denormal."""
     bits = wide.bits_of(x)
     e = wide.int_op("ashr", wide.int_op("sub", bits, wide.whole(ROOT_HALF)), wide.whole(52))
@@ -66,7 +67,7 @@ def _log2(wide: Lanes, x: str) -> str:
     return wide.fma(s, wide.polynomial(wide.mul(s, s), LOG2), whole)
 
 
-def _exp2(wide: Lanes, t: str) -> str:
+def _exp2(wide: Vector, t: str) -> str:
     """Return 2^t for |t| up to some hundreds."""
     shifted = wide.add(t, wide.constant(ROUND))
     n = wide.int_op("sub", wide.bits_of(shifted), wide.bits_of(wide.constant(ROUND)))
@@ -75,9 +76,9 @@ def _exp2(wide: Lanes, t: str) -> str:
     return wide.mul(fraction, scale)
 
 
-def cubic_root(v: Lanes, x: str) -> str:
+def cubic_root(v: Vector, x: str) -> str:
     """Return the cubic root of x."""
-    wide = Lanes(v.lines, v.count, 64)
+    wide = Vector(v.lines, v.count, DataType.DOUBLE)
     size = v.intrinsic("fabs", x)
     long = v.lines.let(f"fpext {v.type} {size} to {wide.type}")
     half = wide.int_op("lshr", wide.bits_of(long), wide.whole(32))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from tazza.codegen.block import Check
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.loop import (
     Values,
@@ -134,7 +134,7 @@ def finish_status(lines: Lines, body: Callable[[], None] | None = None) -> None:
     lines.do(f"ret i64 {status}")
 
 
-def softmax_row(v: Lanes, x: str, y: str, width: str) -> tuple[str, str]:
+def softmax_row(v: Vector, x: str, y: str, width: str) -> tuple[str, str]:
     """Write y = softmax(x); returns the maximum of x and the sum of exp(x - maximum), as vectors of one value.
 
     A row that fits into one vector stays in registers.
@@ -145,7 +145,7 @@ def softmax_row(v: Lanes, x: str, y: str, width: str) -> tuple[str, str]:
     return top, total
 
 
-def _softmax_vector(v: Lanes, x: str, y: str, width: str) -> tuple[str, str]:
+def _softmax_vector(v: Vector, x: str, y: str, width: str) -> tuple[str, str]:
     mask, lowest = lanes_below(v, width), v.constant(-math.inf)
     here = v.load(x, "0", mask, lowest)
     top = v.splat(v.largest(here))
@@ -155,7 +155,7 @@ def _softmax_vector(v: Lanes, x: str, y: str, width: str) -> tuple[str, str]:
     return top, total
 
 
-def _softmax_vectors(v: Lanes, x: str, y: str, width: str) -> tuple[str, str]:
+def _softmax_vectors(v: Vector, x: str, y: str, width: str) -> tuple[str, str]:
     lowest = v.constant(-math.inf)
 
     def largest(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
@@ -175,14 +175,14 @@ def _softmax_vectors(v: Lanes, x: str, y: str, width: str) -> tuple[str, str]:
     return top, total
 
 
-def first_lane(v: Lanes, value: str) -> str:
+def first_lane(v: Vector, value: str) -> str:
     """Return a vector's first lane."""
     return v.lines.let(f"extractelement {v.type} {value}, i32 0")
 
 
 def sum_float64(lines: Lines, pointer: str, count: str, factors: str | None = None) -> str:
     """Return the sum of float32 elements, times those of `factors` if given, added up in float64 in a fixed order."""
-    v = lanes_of(lines, 64)
+    v = lanes_of(lines, DataType.DOUBLE)
 
     def term(i: str, mask: str | None) -> str:
         value = v.load(pointer, i, mask, v.constant(0.0), dtype=FLOAT)

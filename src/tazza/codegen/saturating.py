@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tazza.codegen import avx512
-from tazza.codegen.emit import Lanes
+from tazza.codegen.emit import Vector
 
 ERF = (
     (0.0, 0.29282325506210327, 0.5475284457206726, 0.7402369976043701, 0.867058277130127, 0.9396533370018005,
@@ -81,10 +81,10 @@ ROUND = 1.5 * 2.0**23
 """Added to a number, this leaves its nearest integer in the low bits."""
 
 
-def _saturating(table: Sequence[Sequence[float]], step: float, end: float) -> Callable[[Lanes, str], str]:
+def _saturating(table: Sequence[Sequence[float]], step: float, end: float) -> Callable[[Vector, str], str]:
     """Return the function of a table whose places lie a step apart; from `end` on it is 1."""
 
-    def emit(v: Lanes, x: str) -> str:
+    def emit(v: Vector, x: str) -> str:
         size = v.ceiling(v.intrinsic("fabs", x), end)
         shifted = v.fma(size, v.constant(1 / step), v.constant(ROUND))
         off = v.fma(v.sub(shifted, v.constant(ROUND)), v.constant(-step), size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from tazza.codegen.block import Slot, Word
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Unnamed
 from tazza.codegen.vector import Emission
 from tazza.data_class import dataclass
@@ -56,13 +56,13 @@ class Scalars:
         kinds = ", ".join(f"{name} {dtype.label}" for name, _, dtype in self.operands)
         return "; ".join([kinds, *(f"{name} = {one.text()}" for name, one in self.expressions.items())])
 
-    def write(self, v: Lanes, first: int | Unnamed, *, held: Collection[int] = ()) -> dict[str, str]:
+    def write(self, v: Vector, first: int | Unnamed, *, held: Collection[int] = ()) -> dict[str, str]:
         """Return, by name, a vector that is full of each, rounded to the elements of `v`.
 
         The address of the first operand is that word of the block; the words of `held` ones are the numbers themselves.
         """
         lines = v.lines
-        one, tail = Lanes(lines, 1, 64), first if isinstance(first, Unnamed) else Unnamed(lines, first)
+        one, tail = Vector(lines, 1, DataType.DOUBLE), first if isinstance(first, Unnamed) else Unnamed(lines, first)
         places = [tail.address() if k in held else tail.take(1, "ptr")[0] for k in range(len(self.operands))]
         given = {
             name: one.splat(_load(lines, place, dtype))

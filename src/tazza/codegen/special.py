@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from tazza.codegen.emit import Lanes
+from tazza.codegen.emit import Vector
 
 POWER = "llvm.nvvm.ex2.approx.f"
 """2^x; denormal results included."""
@@ -19,12 +19,12 @@ LOG2_E = 1.4426950216293335
 """log2(e) as a float32; what it lacks is added apart."""
 
 
-def fits(v: Lanes) -> bool:
+def fits(v: Vector) -> bool:
     """Whether these are numbers of a kernel for GPUs, one for each thread."""
     return v.lines.grid and v.bits == 32 and v.count == 1
 
 
-def exp(v: Lanes, x: str) -> str:
+def exp(v: Vector, x: str) -> str:
     """2^n 2^f with whole n, between bounds that f makes good; nothing of it has to be looked for apart.
 
     f is x log2(e) - n in two steps. NaN comes back by f: the bounds take it for one of themselves.
@@ -39,7 +39,7 @@ def exp(v: Lanes, x: str) -> str:
     return v.mul(_power(v, f), scale)
 
 
-def _power(v: Lanes, x: str) -> str:
+def _power(v: Vector, x: str) -> str:
     v.lines.declare(f"float @{POWER}(float)")
     one = v.lines.let(f"extractelement {v.type} {x}, i32 0")
     return v.splat(v.lines.let(f"call float @{POWER}(float {one})"))

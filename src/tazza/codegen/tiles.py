@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 
 ROWS, ROW_BYTES = 16, 64
 TILE_BYTES = ROWS * ROW_BYTES
@@ -84,7 +84,7 @@ class Tiles:
         self.lines.do(f"call void @llvm.x86.{name}({', '.join(operands)})")
 
 
-def pieces(v: Lanes, x: str) -> list[str]:
+def pieces(v: Vector, x: str) -> list[str]:
     """Return float32 numbers as three pieces: integers whose upper halves are the bfloat16, the others are anything.
 
     Each is the nearest to what is left, so that products of pieces that do not count have either sign. The largest
@@ -99,17 +99,17 @@ def pieces(v: Lanes, x: str) -> list[str]:
     return [first, second, v.bits_of(v.sub(rest, v.of_bits(second)))]
 
 
-def paired(v: Lanes, first: str, second: str) -> str:
+def paired(v: Vector, first: str, second: str) -> str:
     """Return words of two bfloat16: the upper halves of one, and in front of them those of the other."""
     return v.int_op("or", v.int_op("lshr", first, v.whole(16)), v.int_op("and", second, v.whole(UPPER)))
 
 
-def halves(v: Lanes, words: str) -> tuple[str, str]:
+def halves(v: Vector, words: str) -> tuple[str, str]:
     """Return the two float32 of words that `paired` made of bfloat16."""
     return v.of_bits(v.int_op("shl", words, v.whole(16))), v.of_bits(v.int_op("and", words, v.whole(UPPER)))
 
 
-def transposed(v: Lanes, rows: Sequence[str]) -> list[str]:
+def transposed(v: Vector, rows: Sequence[str]) -> list[str]:
     """Return the columns of as many rows as there are lanes: blocks of 1, 2, 4 ... lanes change places."""
     found, size = list(rows), 1
     while size < v.count:
@@ -122,7 +122,7 @@ def transposed(v: Lanes, rows: Sequence[str]) -> list[str]:
     return found
 
 
-def is_special(v: Lanes, x: str) -> str:
+def is_special(v: Vector, x: str) -> str:
     """Return the mask of what is infinite or NaN."""
     exponent = v.int_op("and", v.bits_of(x), v.whole(EXPONENT))
     return v.lines.let(f"icmp eq {v.integer} {exponent}, {v.whole(EXPONENT)}")

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tazza.codegen import avx512, circle, saturating, special
 from tazza.codegen.arc import acos, asin, atan
-from tazza.codegen.emit import Lanes
+from tazza.codegen.emit import Vector
 from tazza.codegen.power import cubic_root, power
 from tazza.tensor.expression import Expression, Node
 from tazza.tensor.function import TRUTHS
@@ -57,19 +57,19 @@ ROUND_32 = 1.5 * 2.0**23
 """Added to a number, this leaves its nearest integer in the low bits; no conversion that NaN could upset."""
 
 
-def _nearest(v: Lanes, x: str) -> tuple[str, str]:
+def _nearest(v: Vector, x: str) -> tuple[str, str]:
     """Return the nearest integer of x (|x| < 2^22), as float and as integer."""
     shifted = v.add(x, v.constant(ROUND_32))
     whole = v.int_op("sub", v.bits_of(shifted), v.bits_of(v.constant(ROUND_32)))
     return v.sub(shifted, v.constant(ROUND_32)), whole
 
 
-def _two_to(v: Lanes, n: str) -> str:
+def _two_to(v: Vector, n: str) -> str:
     """Return 2^n for integers -126 <= n <= 128."""
     return v.of_bits(v.int_op("shl", v.int_op("add", n, v.whole(127)), v.whole(23)))
 
 
-def _divided_exp(v: Lanes, x: str) -> tuple[str, str]:
+def _divided_exp(v: Vector, x: str) -> tuple[str, str]:
     """Return n, whole, and r, where x = n ln(2) + r."""
     shifted = v.fma(x, v.constant(1 / math.log(2)), v.constant(ROUND_32))
     n = v.sub(shifted, v.constant(ROUND_32))
@@ -77,12 +77,12 @@ def _divided_exp(v: Lanes, x: str) -> tuple[str, str]:
     return n, v.fma(n, v.constant(-LN2_LOW), r)
 
 
-def _exp_less_1(v: Lanes, r: str) -> str:
+def _exp_less_1(v: Vector, r: str) -> str:
     """Return exp(r) - 1 on |r| <= ln(2) / 2."""
     return v.fma(v.mul(r, r), v.polynomial(r, EXP), r)
 
 
-def _reduced_exp(v: Lanes, x: str) -> tuple[str, str]:
+def _reduced_exp(v: Vector, x: str) -> tuple[str, str]:
     """Return q = exp(r) - 1 and the integer n, where x = n ln(2) + r."""
     n, whole = _nearest(v, v.mul(x, v.constant(1 / math.log(2))))
     r = v.fma(n, v.constant(-LN2_HIGH), x)
@@ -90,7 +90,7 @@ def _reduced_exp(v: Lanes, x: str) -> tuple[str, str]:
     return _exp_less_1(v, r), whole
 
 
-def exp(v: Lanes, x: str) -> str:
+def exp(v: Vector, x: str) -> str:
     """Multiply 1 + q by 2^n in two halves, for denormal results and for n = 128."""
     if special.fits(v):
         return special.exp(v, x)
@@ -105,7 +105,7 @@ def exp(v: Lanes, x: str) -> str:
     return v.mul(value, _two_to(v, rest))
 
 
-def expm1(v: Lanes, x: str) -> str:
+def expm1(v: Vector, x: str) -> str:
     """2 (2^(n-1) q + (2^(n-1) - 1/2)): nothing cancels near 0, nothing overflows early."""
     q, n = _reduced_exp(v, v.floor_at(v.ceiling(x, 89.0), -30.0))
     scale = _two_to(v, v.int_op("sub", n, v.whole(1)))
@@ -113,19 +113,19 @@ def expm1(v: Lanes, x: str) -> str:
     return v.add(value, value)
 
 
-def tanh(v: Lanes, x: str) -> str:
+def tanh(v: Vector, x: str) -> str:
     """T / (t + 2) with t = exp(2 |x|) - 1."""
     return saturating.tanh(v, x) if avx512.fits(v) else v.div(*tanh_parts(v, x))
 
 
-def tanh_parts(v: Lanes, x: str) -> tuple[str, str]:
+def tanh_parts(v: Vector, x: str) -> tuple[str, str]:
     """Return t, with the sign of x, and t + 2."""
     size = v.ceiling(v.intrinsic("fabs", x), 10.0)
     t = expm1(v, v.add(size, size))
     return v.copy_sign(t, x), v.add(t, v.constant(2.0))
 
 
-def sigmoid(v: Lanes, x: str) -> str:
+def sigmoid(v: Vector, x: str) -> str:
     """1 / (1 + exp(-x))."""
     one = v.constant(1.0)
     if avx512.fits(v):
@@ -133,12 +133,12 @@ def sigmoid(v: Lanes, x: str) -> str:
     return v.div(v.constant(1.0), sigmoid_divisor(v, x))
 
 
-def sigmoid_divisor(v: Lanes, x: str) -> str:
+def sigmoid_divisor(v: Vector, x: str) -> str:
     """1 + exp(-x)."""
     return v.add(v.constant(1.0), UNARY[v.bits]["exp"](v, v.neg(x)))
 
 
-def _log_parts(v: Lanes, x: str) -> tuple[str, str, str]:
+def _log_parts(v: Vector, x: str) -> tuple[str, str, str]:
     """Return f, the exponent e as float, and log(1 + f) - f, where x = 2^e (1 + f) is positive and finite."""
     tiny = v.compare("olt", x, v.constant(2.0**-126))
     bits = v.bits_of(v.select(tiny, v.mul(x, v.constant(2.0**23)), x))
@@ -152,7 +152,7 @@ def _log_parts(v: Lanes, x: str) -> tuple[str, str, str]:
     return f, exponent, v.fma(square, v.constant(-0.5), rest)
 
 
-def log(v: Lanes, x: str) -> str:
+def log(v: Vector, x: str) -> str:
     """The sum of e ln(2) and log1p of f."""
     if avx512.fits(v):
         return _wide_log(v, x)
@@ -162,7 +162,7 @@ def log(v: Lanes, x: str) -> str:
     return _log_special(v, x, value)
 
 
-def _wide_log(v: Lanes, x: str) -> str:
+def _wide_log(v: Vector, x: str) -> str:
     """The same with f in [-1/4, 1/2): NaN, infinity and 0 have the exponents and mantissas that give what they must."""
     m = avx512.mantissa(v, x)
     e = v.sub(avx512.exponent(v, x), avx512.exponent(v, m))
@@ -173,7 +173,7 @@ def _wide_log(v: Lanes, x: str) -> str:
     return v.fma(e, v.constant(LN2_SHORT), v.add(rest, f))
 
 
-def _log_special(v: Lanes, x: str, value: str) -> str:
+def _log_special(v: Vector, x: str, value: str) -> str:
     infinite = v.compare("oeq", x, v.constant(math.inf))
     value = v.select(infinite, x, value)
     value = v.select(v.compare("oeq", x, v.constant(0.0)), v.constant(-math.inf), value)
@@ -182,7 +182,7 @@ def _log_special(v: Lanes, x: str, value: str) -> str:
     )
 
 
-def log1p(v: Lanes, x: str) -> str:
+def log1p(v: Vector, x: str) -> str:
     """Log(u) with u = 1 + x rounded, and what the rounding lost, divided by u."""
     one = v.constant(1.0)
     u = v.add(one, x)
@@ -194,7 +194,7 @@ def log1p(v: Lanes, x: str) -> str:
     return v.select(v.compare("oeq", x, v.constant(math.inf)), x, value)
 
 
-def erf(v: Lanes, x: str) -> str:
+def erf(v: Vector, x: str) -> str:
     """X + x P(x^2) near 0, else 1 - exp(-G(|x|))."""
     if avx512.fits(v):
         return saturating.erf(v, x)
@@ -205,43 +205,43 @@ def erf(v: Lanes, x: str) -> str:
 
 
 def _libm(name: str) -> Callable[..., str]:
-    def emit(v: Lanes, *operands: str) -> str:
+    def emit(v: Vector, *operands: str) -> str:
         return v.each(name if v.bits == 64 else f"{name}f", *operands)
 
     return emit
 
 
-def _sqrt(v: Lanes, x: str) -> str:
+def _sqrt(v: Vector, x: str) -> str:
     return v.intrinsic("sqrt", x)
 
 
-def _rsqrt(v: Lanes, x: str) -> str:
+def _rsqrt(v: Vector, x: str) -> str:
     return v.div(v.constant(1.0), _sqrt(v, x))
 
 
-def _sign(v: Lanes, x: str) -> str:
+def _sign(v: Vector, x: str) -> str:
     some = v.compare("une", x, v.constant(0.0))
     signed = v.copy_sign(v.constant(1.0), x)  # what a comparison flushes to 0 has to become 0 as well
     return v.select(v.compare("uno", x, x), x, v.select(some, signed, v.mul(x, v.constant(0.0))))
 
 
-def _relu(v: Lanes, x: str) -> str:
+def _relu(v: Vector, x: str) -> str:
     return v.floor_at(x, 0.0)
 
 
-def _square(v: Lanes, x: str) -> str:
+def _square(v: Vector, x: str) -> str:
     return v.mul(x, x)
 
 
-def _cube(v: Lanes, x: str) -> str:
+def _cube(v: Vector, x: str) -> str:
     return v.mul(v.mul(x, x), x)
 
 
-def _rounding(name: str) -> Callable[[Lanes, str], str]:
+def _rounding(name: str) -> Callable[[Vector, str], str]:
     return lambda v, x: v.intrinsic(name, x)
 
 
-def _divided(v: Lanes, a: str, b: str) -> tuple[str, str]:
+def _divided(v: Vector, a: str, b: str) -> tuple[str, str]:
     """Return the quotient, not yet whole, and the remainder of a division that rounds towards minus infinity."""
     zero = v.constant(0.0)
     rest = v.each("fmod" if v.bits == 64 else "fmodf", a, b)
@@ -255,11 +255,11 @@ def _divided(v: Lanes, a: str, b: str) -> tuple[str, str]:
     return quotient, whole
 
 
-def _remainder(v: Lanes, a: str, b: str) -> str:
+def _remainder(v: Vector, a: str, b: str) -> str:
     return _divided(v, a, b)[1]
 
 
-def _floor_divide(v: Lanes, a: str, b: str) -> str:
+def _floor_divide(v: Vector, a: str, b: str) -> str:
     quotient, _ = _divided(v, a, b)
     floor = v.intrinsic("floor", quotient)
     near = v.compare("ogt", v.sub(quotient, floor), v.constant(0.5))
@@ -269,7 +269,7 @@ def _floor_divide(v: Lanes, a: str, b: str) -> str:
     return v.select(v.compare("oeq", b, v.constant(0.0)), plain, value)
 
 
-def _logaddexp(v: Lanes, a: str, b: str) -> str:
+def _logaddexp(v: Vector, a: str, b: str) -> str:
     """Return max(a, b) + log1p(exp(-|a - b|)); equal ones may be infinite."""
     size = v.intrinsic("fabs", v.sub(a, b))
     most = v.select(v.compare("ogt", a, b), a, b)
@@ -279,11 +279,11 @@ def _logaddexp(v: Lanes, a: str, b: str) -> str:
 
 
 _PLAIN: dict[str, Emit] = {
-    "add": Lanes.add,
-    "sub": Lanes.sub,
-    "mul": Lanes.mul,
-    "div": Lanes.div,
-    "neg": Lanes.neg,
+    "add": Vector.add,
+    "sub": Vector.sub,
+    "mul": Vector.mul,
+    "div": Vector.div,
+    "neg": Vector.neg,
     "sqrt": _sqrt,
     "rsqrt": _rsqrt,
     "abs": _rounding("fabs"),
@@ -296,7 +296,7 @@ _PLAIN: dict[str, Emit] = {
     "relu": _relu,
     "sigmoid": sigmoid,
     "trunc": _rounding("trunc"),
-    "copysign": Lanes.copy_sign,
+    "copysign": Vector.copy_sign,
     "floor_divide": _floor_divide,
     "remainder": _remainder,
     "logaddexp": _logaddexp,
@@ -329,13 +329,13 @@ UNARY: dict[int, dict[str, Emit]] = {
 _PREDICATES = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
 _LOGIC = {"logical_and": "and", "logical_or": "or", "logical_xor": "xor", "logical_not": "xor"}
 """Instructions on masks; not is exclusive or with all ones."""
-_TESTS: dict[str, Callable[[Lanes, str], str]] = {
+_TESTS: dict[str, Callable[[Vector, str], str]] = {
     "isnan": lambda v, x: v.compare("uno", x, x),
     "isinf": lambda v, x: v.compare("oeq", v.intrinsic("fabs", x), v.constant(math.inf)),
     "isfinite": lambda v, x: v.compare("one", v.intrinsic("fabs", x), v.constant(math.inf)),
     "signbit": lambda v, x: v.lines.let(f"icmp slt {v.integer} {v.bits_of(x)}, zeroinitializer"),
 }
-_POWERS: dict[float, Callable[[Lanes, str], str]] = {
+_POWERS: dict[float, Callable[[Vector, str], str]] = {
     -1.0: lambda v, x: v.div(v.constant(1.0), x),
     1.0: lambda v, x: x,
     2.0: _square,
@@ -344,7 +344,7 @@ _POWERS: dict[float, Callable[[Lanes, str], str]] = {
 """Constant exponents that need no logarithm. Not 1/2: pow(-inf, 0.5) is inf, and sqrt of it NaN."""
 
 
-def finished(v: Lanes, epilogue: Expression | None, value: str, others: Sequence[str]) -> str:
+def finished(v: Vector, epilogue: Expression | None, value: str, others: Sequence[str]) -> str:
     """Return the epilogue of a vector y and others, s0, s1 ...; y itself where there is none."""
     if epilogue is None:
         return value
@@ -354,9 +354,9 @@ def finished(v: Lanes, epilogue: Expression | None, value: str, others: Sequence
 class Emission:
     """Writes expressions over vectors; a subexpression that occurs in several is computed once."""
 
-    def __init__(self, lanes: Lanes, values: Mapping[str, str]) -> None:
+    def __init__(self, v: Vector, values: Mapping[str, str]) -> None:
         """Take the vectors that the names stand for."""
-        self.lanes = lanes
+        self.v = v
         self.values = values
         self._done: dict[Node, str] = {}
         self._masks: dict[Node, str] = {}
@@ -369,7 +369,7 @@ class Emission:
         return self._done[expression.root]
 
     def _node(self, node: Node) -> str:
-        v = self.lanes
+        v = self.v
         if node.head == "name":
             return self.values[str(node.value)]
         if isinstance(node.value, float):
@@ -384,7 +384,7 @@ class Emission:
 
     def _float(self, node: Node, operands: list[str]) -> str:
         """Return what a function of floats gives that is a float itself."""
-        v = self.lanes
+        v = self.v
         if node.head in ("min", "max"):
             return self._extreme(node, operands)
         if node.head == "pow" and isinstance(node.arguments[1].value, float):
@@ -395,7 +395,7 @@ class Emission:
 
     def _truth(self, node: Node, operands: list[str]) -> str:
         """Return the mask of a function that answers yes or no."""
-        v = self.lanes
+        v = self.v
         if node.head in _PREDICATES:
             return v.compare(_PREDICATES[node.head], *operands)
         if node.head in _LOGIC:
@@ -406,11 +406,11 @@ class Emission:
     def _mask(self, node: Node) -> str:
         if node in self._masks:
             return self._masks[node]
-        return self.lanes.compare("une", self._done[node], self.lanes.constant(0.0))
+        return self.v.compare("une", self._done[node], self.v.constant(0.0))
 
     def _extreme(self, node: Node, operands: list[str]) -> str:
         """The smaller or larger one; NaN of either is handed on."""
-        v = self.lanes
+        v = self.v
         predicate = "ogt" if node.head == "max" else "olt"
         a, b = operands
         if node.arguments[1].head == "constant":

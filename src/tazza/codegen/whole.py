@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tazza.codegen.typed import MEMORY, unsupported
+from tazza.codegen.emit import MEMORY
+from tazza.codegen.typed import unsupported
 from tazza.data_class import dataclass
 from tazza.tensor import DataType
 from tazza.tensor.expression import Expression, Node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.loop import carry_loop, lanes_of
 from tazza.tensor import DataType
@@ -20,7 +20,7 @@ class Writer:
     def __init__(self, lines: Lines, fields: Fields, first: int = 0) -> None:
         """Read the words, the first of which is that number of the block."""
         self.lines = lines
-        self.v: Lanes = lanes_of(lines)
+        self.v: Vector = lanes_of(lines)
         self.w = fields.load(lines, first)
         self.tail = self.w.tail()
 
@@ -109,7 +109,7 @@ class Writer:
         return carry_loop(self.v, "0", "%many", [self.v.constant(0.0)], thread)[0]
 
 
-def places(v: Lanes, start: str, step: str) -> str:
+def places(v: Vector, start: str, step: str) -> str:
     """Return the addresses of every `step`th float from `start` on, one for each lane."""
     lines, kind = v.lines, f"<{v.count} x i64>"
     numbers = f"<{', '.join(f'i64 {lane}' for lane in range(v.count))}>"
@@ -118,11 +118,11 @@ def places(v: Lanes, start: str, step: str) -> str:
     )
 
 
-def gather(v: Lanes, start: str, step: str, mask: str) -> str:
+def gather(v: Vector, start: str, step: str, mask: str) -> str:
     """Return every `step`th float from `start` on; lanes outside of the mask are 0."""
     return v.lines.gather_lanes(v.type, places(v, start, step), 4, mask)
 
 
-def scatter(v: Lanes, value: str, start: str, step: str, mask: str) -> None:
+def scatter(v: Vector, value: str, start: str, step: str, mask: str) -> None:
     """Write lanes to every `step`th float from `start` on."""
     v.lines.scatter_lanes(v.type, value, places(v, start, step), 4, mask)

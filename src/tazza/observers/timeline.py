@@ -190,7 +190,7 @@ class Timeline:
     def rows(self) -> list[tuple[str, list[Span]]]:
         """Return (lane, spans) such that spans of a row do not overlap: a lane has as many rows as it needs.
 
-        Lanes come by name, the rows of one after each other; spans of a row are in order.
+        Vector come by name, the rows of one after each other; spans of a row are in order.
         """
         rows: dict[str, list[list[Span]]] = {lane: [] for lane in self.lanes}
         for span in self.spans:

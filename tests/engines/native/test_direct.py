@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tazza.array.program import ElementProgram
-from tazza.codegen.emit import Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.kernel import unavailable
 from tazza.codegen.rows import element
-from tazza.codegen.typed import Vector
 from tazza.engines.native import direct
 from tazza.engines.native.direct import kind_along, lane_count, lay_of, native, read, runner, steps_of
 from tazza.runtime.native_code import processor

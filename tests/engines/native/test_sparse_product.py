@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import lane_count, unavailable
-from tazza.codegen.loop import lanes_of, load, store
+from tazza.codegen.loop import lanes_of
 from tazza.codegen.rows import element
 from tazza.engines.native.sparse_product import (
     BLOCK,
@@ -178,8 +178,8 @@ def test_tiles_cover_everything_once(extent: int, rest: bool) -> None:
             at = element(lines, out, n)
             for q in range(vectors):
                 here = str(q * v.count)
-                more = v.add(load(v, DataType.FLOAT, at, here, mask), v.constant(1.0))
-                store(v, DataType.FLOAT, more, at, here, mask)
+                more = v.add(v.load(at, here, mask), v.constant(1.0))
+                v.store(more, at, here, mask)
 
         tiles(v, "3", end, TILE, tile, rest=rest)
 
@@ -196,11 +196,11 @@ def test_squares_are_turned(bits: int) -> None:
     X, Y = np.arange(L * L, dtype=dtype.numpy).reshape(L, L), np.zeros((L, L), dtype.numpy)
 
     def work(lines: Lines) -> None:
-        v = lanes_of(lines, bits)
+        v = lanes_of(lines, dtype)
         source, target = (lines.load_pointer("%block", word) for word in (1, 2))
-        rows = [load(v, dtype, source, str(i * L), None) for i in range(L)]
+        rows = [v.load(source, str(i * L), None) for i in range(L)]
         for i, column in enumerate(transposed(v, rows)):
-            store(v, dtype, column, target, str(i * L), None)
+            v.store(column, target, str(i * L), None)
 
     run_kernel(f"sparse: turned {bits}", work, 1, X.ctypes.data, Y.ctypes.data)
     np.testing.assert_array_equal(Y, X.T)
@@ -213,10 +213,10 @@ def test_lanes_change_places() -> None:
     def work(lines: Lines) -> None:
         v = lanes_of(lines)
         source, target = (lines.load_pointer("%block", word) for word in (1, 2))
-        pair = [load(v, DataType.FLOAT, source, str(i * L), None) for i in range(2)]
+        pair = [v.load(source, str(i * L), None) for i in range(2)]
         for k in range(len(Y)):
             for half, one in enumerate(exchanged(v, pair[0], pair[1], 1 << k)):
-                store(v, DataType.FLOAT, one, target, str((2 * k + half) * L), None)
+                v.store(one, target, str((2 * k + half) * L), None)
 
     run_kernel("sparse: exchanged", work, 1, X.ctypes.data, Y.ctypes.data)
     for k, (a, b) in enumerate(Y):

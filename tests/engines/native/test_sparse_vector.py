@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.kernel import lane_count, unavailable
-from tazza.codegen.loop import lanes_of, load, store
+from tazza.codegen.loop import lanes_of
 from tazza.engines.native.sparse_product import BLOCK, finish
 from tazza.engines.native.sparse_vector import HELD, sums_of_lanes, write_gathered
 from tazza.runtime.native import call_native
@@ -104,10 +104,10 @@ def test_lanes_of_several_vectors_are_summed_up_together(bits: int, share: int) 
     X, Y = np.stack([one * 2.0**k for k in range(count)]).astype(dtype.numpy), np.full(count, np.nan, dtype.numpy)
 
     def work(lines: Lines) -> None:
-        v = lanes_of(lines, bits)
+        v = lanes_of(lines, dtype)
         source, target = (lines.load_pointer("%block", word) for word in (1, 2))
-        found = sums_of_lanes(v, [load(v, dtype, source, str(k * L), None) for k in range(count)])
-        store(Lanes(lines, count, bits), dtype, found, target, "0", None)
+        found = sums_of_lanes(v, [v.load(source, str(k * L), None) for k in range(count)])
+        Vector(lines, count, dtype).store(found, target, "0", None)
 
     run_kernel(f"sparse: sums of lanes {bits} {share}", work, 1, X.ctypes.data, Y.ctypes.data)
     np.testing.assert_allclose(Y[0], one.sum(dtype=float), rtol=1e-5)

@@ -11,13 +11,12 @@ from dataclasses import replace
 from functools import partial
 
 from tazza.codegen.block import Slot, accepts_dense
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import MEMORY, Lines, Vector
 from tazza.codegen.formula_plan import Axes, Operand, plan_formula
-from tazza.codegen.loop import KINDS, load, store
+from tazza.codegen.loop import KINDS
 from tazza.codegen.nvptx import GridKernel, place
 from tazza.codegen.rows import when
 from tazza.codegen.scalar import Scalars
-from tazza.codegen.typed import MEMORY
 from tazza.codegen.vector import Emission
 from tazza.data_class import dataclass
 from tazza.device import Context
@@ -144,7 +143,7 @@ def _write(lines: Lines, form: _Form) -> None:
 def _elements(lines: Lines, form: _Form, places: Sequence[str]) -> None:
     """Load what all of these elements need, then compute and store them."""
     wide = DataType.DOUBLE in (*form.sources, *form.targets)
-    v = Lanes(lines, 1, 64 if wide else 32)
+    v = Vector(lines, 1, DataType.DOUBLE if wide else DataType.FLOAT)
     operands = len(form.sources) + len(form.targets)
     given = form.scalars.write(v, form.lay.first(operands), held=form.held)
     numbers = [coordinates(lines, i, form.lay.depth, form.lay.bits) for i in places]
@@ -152,14 +151,14 @@ def _elements(lines: Lines, form: _Form, places: Sequence[str]) -> None:
         [place_in(lines, i, own, form.lay.first(k)) for k in range(operands)]
         for i, own in zip(places, numbers, strict=True)
     ]
-    loaded = [{f"a{k}": load(v, dtype, *where[k], None) for k, dtype in enumerate(form.sources)} for where in at]
+    loaded = [{f"a{k}": v.load(*where[k], None, dtype=dtype) for k, dtype in enumerate(form.sources)} for where in at]
     results: list[list[str]] = []
     for values in loaded:
         emission = Emission(v, {**given, **values})
         results.append([emission.write(text) for text in form.results])
     for found, where in zip(results, at, strict=True):
         for dtype, value, (pointer, index) in zip(form.targets, found, where[len(form.sources) :], strict=True):
-            store(v, dtype, value, pointer, index, None)
+            v.store(value, pointer, index, None, dtype=dtype)
 
 
 def register_formula(schema: OpSchema) -> None:

@@ -12,11 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.loop import store
+from tazza.codegen.emit import MEMORY, Lines, Vector
 from tazza.codegen.row_plan import Operand, RowForm
 from tazza.codegen.rows import element, when
-from tazza.codegen.typed import MEMORY, Vector
 from tazza.codegen.vector import Emission
 from tazza.data_class import dataclass
 from tazza.engines.cuda.team import Deal, Element, Join, Limits, Team
@@ -84,7 +82,7 @@ class Rows:
         self.w = {name: lines.load_word("%block", k) for k, name in enumerate(WORDS)}
         self.at = {one.name: lines.load_pointer("%block", len(WORDS) + k) for k, one in enumerate(self.rows.operands)}
         self.operands = {one.name: one for one in self.rows.operands}
-        self.v, self.numbers = Lanes(lines, 1, 32), self.team.numbers
+        self.v, self.numbers = Vector(lines, 1), self.team.numbers
         self.names = [name for stage in self.rows.stages for name in stage]
         self.kept = dict[tuple[str, int], str]()
         """What was loaded and stays in registers: (name, number in the turn) -> value."""
@@ -142,7 +140,7 @@ class Rows:
                 whole = lines.let(f"fptosi {v.type} {number} to <1 x i64>")
                 lines.do(f"store <1 x i64> {whole}, ptr {element(lines, pointer, self.team.row, 'i64')}, align 8")
             else:
-                store(v, operand.dtype, number, pointer, self.team.row, None)
+                v.store(number, pointer, self.team.row, None, dtype=operand.dtype)
         if self.rows.wrong:
             bad = v.compare("une", numbers[self.rows.wrong], v.constant(0.0))
             wrong = lines.let(f"extractelement <1 x i1> {bad}, i32 0")
@@ -300,7 +298,7 @@ class Rows:
         for operand, found in values:
             first = self.team.mul(place, 2) if operand.parts else place
             for k, value in enumerate(found):
-                store(self.v, operand.dtype, value, self.at[operand.name], self.team.add(first, k), None)
+                self.v.store(value, self.at[operand.name], self.team.add(first, k), None, dtype=operand.dtype)
 
     # -- totals --------------------------------------------------------------------------------------------------------
 
@@ -350,7 +348,7 @@ class Rows:
             level = pairs + level[2 * len(pairs) :]
         return join(self.numbers, carried, self._double(level[0]))
 
-    def _chosen(self, v: Lanes, condition: str, yes: str, no: str) -> str:
+    def _chosen(self, v: Vector, condition: str, yes: str, no: str) -> str:
         return self.lines.let(f"select i1 {condition}, {v.type} {yes}, {v.type} {no}")
 
     def _join(self, name: str) -> Join:

@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.loop import carry_loop
 from tazza.codegen.nvptx import WARP, barrier, exchange, place, shared, warp_barrier
 from tazza.codegen.rows import element
 from tazza.data_class import dataclass
 from tazza.engines.cuda.threads import Numbers
 from tazza.operator.row_program import Cut
+from tazza.tensor import DataType
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ Element: TypeAlias = "tuple[int, str, str, str | None]"
 one at all, where that is not sure: another is loaded in its place."""
 Turn: TypeAlias = "Callable[[Sequence[Element], Sequence[str]], Sequence[str]]"
 """`carried = turn(elements, carried)`."""
-Join: TypeAlias = "Callable[[Lanes, str, str], str]"
+Join: TypeAlias = "Callable[[Vector, str, str], str]"
 """`join(lanes, a, b)` joins two numbers."""
 
 
@@ -160,7 +161,7 @@ class Team(Numbers):
         self.lines, self.deal, self.limits = lines, deal, limits
         self.outer, self.small = outer, small
         self.w = {name: lines.load_word("%block", k) for k, name in enumerate(self.WORDS)}
-        self.numbers = Lanes(lines, 1, 64)
+        self.numbers = Vector(lines, 1, DataType.DOUBLE)
         self.elements = self.mul(self.w["outer"], self.w["along"]) if outer else self.w["along"]
         self.thread, block = place(lines)
         self.part, block = self.split(block, self.w["blocks"]) if deal.parts else ("0", block)

@@ -11,8 +11,8 @@ from dataclasses import field
 from typing import TypeAlias
 
 from tazza.codegen.block import Slot, Word
-from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.loop import carry_loop, chosen, fold_loop, load, store, while_loop
+from tazza.codegen.emit import Lines, Vector
+from tazza.codegen.loop import carry_loop, chosen, fold_loop, while_loop
 from tazza.codegen.nvptx import GridKernel, place
 from tazza.codegen.rows import element, when
 from tazza.codegen.rows import index_at as index_from
@@ -162,22 +162,22 @@ class Threads(Numbers):
     # -- memory --------------------------------------------------------------------------------------------------------
 
     @property
-    def single(self) -> Lanes:
+    def single(self) -> Vector:
         """Arithmetic in float32."""
-        return Lanes(self.lines, 1, 32)
+        return Vector(self.lines, 1)
 
     @property
-    def wide(self) -> Lanes:
+    def wide(self) -> Vector:
         """Arithmetic in float64."""
-        return Lanes(self.lines, 1, 64)
+        return Vector(self.lines, 1, DataType.DOUBLE)
 
     def load(self, name: str, i: str, dtype: DataType = DataType.FLOAT) -> str:
         """Return element i of a blob of floating point, in float32 or wider."""
-        return load(self._lanes(dtype), dtype, self.pointer(name), i, None)
+        return self._lanes(dtype).load(self.pointer(name), i, None, dtype=dtype)
 
     def store(self, name: str, i: str, value: str, dtype: DataType = DataType.FLOAT) -> None:
         """Write element i of a blob of floating point."""
-        store(self._lanes(dtype), dtype, value, self.pointer(name), i, None)
+        self._lanes(dtype).store(value, self.pointer(name), i, None, dtype=dtype)
 
     def load_wide(self, name: str, i: str, dtype: DataType) -> str:
         """Return element i of a blob of floating point in float64."""
@@ -188,7 +188,7 @@ class Threads(Numbers):
         """Write a float64 to element i of a blob of floating point; 16 bits are made of float32."""
         self.store(name, i, value if dtype is DataType.DOUBLE else self.narrow(value), dtype)
 
-    def _lanes(self, dtype: DataType) -> Lanes:
+    def _lanes(self, dtype: DataType) -> Vector:
         return self.wide if dtype is DataType.DOUBLE else self.single
 
     def index(self, name: str, i: str, bits: int = 64) -> str:

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from tazza.codegen.block import Word
-from tazza.codegen.emit import Lines
+from tazza.codegen.emit import MEMORY, Lines, Vector
 from tazza.codegen.formula_plan import Axes
 from tazza.codegen.nvptx import GridKernel, place
 from tazza.codegen.rows import when
-from tazza.codegen.typed import MEMORY, TypedEmission, Vector, unsupported
+from tazza.codegen.typed import TypedEmission, unsupported
 from tazza.codegen.whole import WHOLE, Whole, misfit, whole
 from tazza.data_class import dataclass
 from tazza.engines.cuda.coordinate import Lay, coordinates, laid, place_in

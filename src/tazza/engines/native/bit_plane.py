@@ -22,11 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tazza.codegen.emit import Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.loop import carry_loop, count_loop, lanes_below, share
 from tazza.codegen.rows import element
-from tazza.codegen.typed import Vector
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES
 from tazza.runtime.native_code import processor

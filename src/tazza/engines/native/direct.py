@@ -11,7 +11,7 @@ import numpy as np
 from tazza.array.evaluator import Array
 from tazza.array.program import ElementProgram, types_of
 from tazza.codegen.block import Word
-from tazza.codegen.typed import Vector
+from tazza.codegen.emit import Vector
 from tazza.data_class import dataclass
 from tazza.runtime.cache import remembered
 from tazza.runtime.fork import PROCESS, note_threads

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from tazza.array.evaluator import EVALUATORS, Array, Prepared, Sweep
 from tazza.array.program import ElementProgram, expressions, flops_of, steps_text, types_of
 from tazza.codegen.block import Slot
-from tazza.codegen.emit import Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.kernel import threads_for, unavailable
 from tazza.codegen.loop import each_vector
 from tazza.codegen.nest import Axis, Nest, merged, nest_words
-from tazza.codegen.typed import TypedEmission, Vector, unsupported
+from tazza.codegen.typed import TypedEmission, unsupported
 from tazza.engines.native import SOURCES
 from tazza.engines.native.direct import (
     Kind,

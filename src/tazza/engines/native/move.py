@@ -25,13 +25,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from tazza.codegen.block import BlockLaunch, Constant, Slot, Word
-from tazza.codegen.emit import Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields, Reader
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop, each_vector, share
 from tazza.codegen.nest import Axis, merged, row_pointers
 from tazza.codegen.rows import element
-from tazza.codegen.typed import Vector
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES
 from tazza.operator import LaidOut

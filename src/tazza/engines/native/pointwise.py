@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from tazza.codegen.block import BlockLaunch, accepts_dense
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.formula_plan import Axes, Operand, plan_formula
 from tazza.codegen.kernel import lane_count, threads_of
 from tazza.codegen.loop import each_vector, lanes_of
 from tazza.codegen.nest import Nest, nest_words
 from tazza.codegen.scalar import Scalars
-from tazza.codegen.typed import TypedEmission, Vector
+from tazza.codegen.typed import TypedEmission
 from tazza.codegen.vector import Emission
 from tazza.codegen.whole import WHOLE, Whole, whole
 from tazza.device import Context
@@ -106,14 +106,14 @@ def kernel_address(
         if integers is not None:
             _write_integers(nest, integers, sources, targets)
             return
-        v = lanes_of(lines, 64 if wide else 32)
+        v = lanes_of(lines, DataType.DOUBLE if wide else DataType.FLOAT)
         _write(v, results, sources, targets, (nest, scalars.write(v, nest.tail)))
 
     return SOURCES.compiled(description, write)
 
 
 def _write(
-    v: Lanes,
+    v: Vector,
     results: Sequence[Expression],
     sources: Sequence[tuple[DataType, bool]],
     targets: Sequence[DataType],

@@ -29,12 +29,12 @@ from tazza.array.program import (
     steps_text,
     types_of,
 )
-from tazza.codegen.emit import Lines
+from tazza.codegen.emit import HALVES, Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_for
 from tazza.codegen.loop import count_loop, each_vector, fold_loop, share, sweep
 from tazza.codegen.nest import Axis, merged, row_pointers
-from tazza.codegen.typed import HALVES, TypedEmission, Vector, joined
+from tazza.codegen.typed import TypedEmission, folded, joined
 from tazza.engines.native import SOURCES
 from tazza.engines.native.direct import Kind, address_of, kind_along, lane_count, lay_of, read, runner, steps_of
 from tazza.runtime.cache import Cache
@@ -277,7 +277,7 @@ class _Writer:
             return sweep(self.accumulator, *inner, body, (carried,))[0]
 
         total = fold_loop(self.accumulator, *rows, self._start(), row)
-        self._store(self.accumulator.folded(total, self.function), 1, target, "0", None)
+        self._store(folded(self.accumulator, total, self.function), 1, target, "0", None)
 
     def _reduce_columns(
         self, pointers: Sequence[str], target: str, rows: tuple[str, str], columns: tuple[str, str]
@@ -311,7 +311,7 @@ class _Writer:
     def _store(self, value: str, count: int, target: str, i: str, mask: str | None) -> None:
         vector = Vector(self.lines, count, self.accumulator.dtype)
         if self.form.program.reduction == "mean" and self.form.finished:
-            value = vector.lanes.div(value, vector.lanes.of_double(self.words["elements"]))
+            value = vector.div(value, vector.of_double(self.words["elements"]))
         written = Vector(self.lines, count, self.form.written)
         value = vector.converted(value, self.form.written)
         step = self.steps.get(len(self.vectors))

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tazza.codegen.block import BlockLaunch, Constant, Slot
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import carry_loop, each_vector, lanes_of
@@ -219,7 +219,7 @@ class _Writer:
         return lines.gather_lanes(v.type, places, 4, live, otherwise)
 
 
-def _whole_numbers(v: Lanes, pointer: str, i: str, mask: str | None) -> str:
+def _whole_numbers(v: Vector, pointer: str, i: str, mask: str | None) -> str:
     """Return int32 numbers i, i + 1 ... of an array; NONE outside of the mask."""
     lines, kind = v.lines, f"<{v.count} x i32>"
     at = element(lines, pointer, i, "i32")

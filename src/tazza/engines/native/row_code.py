@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import MEMORY, Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.loop import count_loop, lanes_below, share, step_loop, sweep
 from tazza.codegen.row_plan import Operand, RowForm
 from tazza.codegen.rows import report, when
-from tazza.codegen.typed import MEMORY, Vector
 from tazza.codegen.vector import Emission
 from tazza.codegen.writer import Writer
 from tazza.data_class import dataclass
@@ -98,16 +97,16 @@ class Rows:
         pointers = tail.take(len(self.rows.operands), "ptr")
         self.at = {one.name: pointer for one, pointer in zip(self.rows.operands, pointers, strict=True)}
         self.operands = {one.name: one for one in self.rows.operands}
-        self.v = Lanes(lines, form.lanes, 32)
+        self.v = Vector(lines, form.lanes)
         self.numbers = Vector(lines, form.lanes if form.across else 1, DataType.DOUBLE)
         """What there is one of for each row."""
         self.extent = self.w["outer" if form.outer else "along"]
         """Along which rows are gone through, and cut."""
         elements = self.write_words.mul(self.w["outer"], self.w["along"])
         counted = self.write_words.most(elements, "1")  # what is divided by the number of none is 0
-        self.given = {"count": self.numbers.lanes.splat(lines.let(f"uitofp i64 {counted} to double"))}
+        self.given = {"count": self.numbers.splat(lines.let(f"uitofp i64 {counted} to double"))}
         given = tail.take(len(self.rows.given), "double")
-        self.given |= {name: self.numbers.lanes.splat(one) for name, one in zip(self.rows.given, given, strict=True)}
+        self.given |= {name: self.numbers.splat(one) for name, one in zip(self.rows.given, given, strict=True)}
         self.turns = {one.name: tuple(tail.take(2)) for one in self.rows.turning}
 
     def write(self) -> None:
@@ -207,7 +206,7 @@ class Rows:
 
     def _numbers(self, one: _Item, totals: Mapping[str, str]) -> dict[str, str]:
         """Return the numbers of a row that follow from the totals that there are."""
-        v = self.numbers.lanes
+        v = self.numbers
         values = {**self.given, **totals}
         for operand in self.rows.operands:
             if operand.written or operand.lies not in ("row", "one", "picked"):
@@ -230,13 +229,11 @@ class Rows:
         if self.rows.wrong:
             self._report(numbers[self.rows.wrong], one.mask)
         for operand in self.rows.written("row"):
-            self.numbers.lanes.store(
-                numbers[operand.name], self.at[operand.name], one.row, one.mask, dtype=operand.dtype
-            )
+            self.numbers.store(numbers[operand.name], self.at[operand.name], one.row, one.mask, dtype=operand.dtype)
 
     def _report(self, number: str, mask: str | None) -> None:
         """Leave a status where a number is not 0."""
-        v = self.numbers.lanes
+        v = self.numbers
         wrong = v.compare("une", number if mask is None else v.select(mask, number, v.constant(0.0)), v.constant(0.0))
         when(self.lines, self.lines.any_set(v.count, wrong), lambda: report(self.lines, "0"))
 
@@ -322,7 +319,7 @@ class Rows:
 
     def _pair(self, operand: Operand, place: str, mask: str | None) -> dict[str, str]:
         """Return the first and the second numbers of pairs."""
-        double = Lanes(self.lines, 2 * self.v.count, 32)
+        double = Vector(self.lines, 2 * self.v.count)
         both = double.load(
             self.at[operand.name], self.write_words.mul(place, 2), self._twice(mask), dtype=operand.dtype
         )
@@ -332,7 +329,7 @@ class Rows:
         }
 
     def _store_pair(self, operand: Operand, values: Sequence[str], place: str, mask: str | None) -> None:
-        v, double = self.v, Lanes(self.lines, 2 * self.v.count, 32)
+        v, double = self.v, Vector(self.lines, 2 * self.v.count)
         order = [one for lane in range(v.count) for one in (lane, v.count + lane)]
         both = self.lines.shuffle(v.type, order, *values)
         place = self.write_words.mul(place, 2)
@@ -379,9 +376,7 @@ class Rows:
             emission = Emission(v, {**fixed, **self._loaded(read, place, r, mask)})
             found: list[str] = []
             for name, before in zip(names, carried, strict=True):
-                new = self._join(
-                    name, Vector(lines, v.count, DataType.FLOAT), before, emission.write(self.rows.texts[name])
-                )
+                new = self._join(name, v, before, emission.write(self.rows.texts[name]))
                 found.append(new if mask is None or self.form.across else v.select(mask, new, before))
             return found
 
@@ -417,19 +412,19 @@ class Rows:
     def _element(self, name: str, place: str) -> str:
         return self.lines.let(f"getelementptr {MEMORY[self.operands[name].dtype]}, ptr {self.at[name]}, i64 {place}")
 
-    def _one(self, v: Lanes, dtype: DataType, at: str) -> str:
+    def _one(self, v: Vector, dtype: DataType, at: str) -> str:
         """Return a vector that is full of the element at an address, in floating point."""
         vector = Vector(self.lines, v.count, dtype)
         return vector.converted(vector.load_one(at), DataType.FLOAT if v.bits == 32 else DataType.DOUBLE)
 
-    def _some(self, v: Lanes, dtype: DataType, at: str, i: str, mask: str | None) -> str:
+    def _some(self, v: Vector, dtype: DataType, at: str, i: str, mask: str | None) -> str:
         """Return elements i, i + 1 ... in floating point."""
         vector = Vector(self.lines, v.count, dtype)
         return vector.converted(vector.load(at, i, mask), DataType.FLOAT if v.bits == 32 else DataType.DOUBLE)
 
     def _join(self, name: str, vector: Vector, a: str, b: str) -> str:
         text, _ = JOINS[self.rows.joins[name]]
-        return Emission(vector.lanes, {"a": a, "b": b}).write(Expression.parse(text))
+        return Emission(vector, {"a": a, "b": b}).write(Expression.parse(text))
 
     def _folded(self, name: str, value: str) -> str:
         """Return numbers of rows from a vector of float32: lanes are joined where a row lies along them."""
@@ -445,5 +440,5 @@ class Rows:
         """Return the first lane, or all of them where they are rows, in float64."""
         if not self.form.across:
             one = self.lines.let(f"extractelement {self.v.type} {value}, i32 0")
-            value = Lanes(self.lines, 1, 32).splat(one)
+            value = Vector(self.lines, 1).splat(one)
         return self.lines.let(f"fpext <{self.numbers.count} x float> {value} to {self.numbers.type}")

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.loop import (
     KINDS,
@@ -46,7 +46,7 @@ CHAINS = 4
 
 def tile_floats(dtype: DataType) -> int:
     """Return how many n a tile of `from_left` has."""
-    return TILE * lanes_of(Lines(), float_bits(dtype)).count
+    return TILE * lanes_of(Lines(), dtype).count
 
 
 class Dense(NamedTuple):
@@ -62,7 +62,7 @@ class Matrix:
     def __init__(self, lines: Lines, dtype: DataType, index_bits: int) -> None:
         """Load them."""
         at = BLOCK.read(lines)
-        self.v, self.dtype, self.index_bits = lanes_of(lines, float_bits(dtype)), dtype, index_bits
+        self.v, self.dtype, self.index_bits = lanes_of(lines, dtype), dtype, index_bits
         self.R, self.C, self.Z, self.N = at.R, at.C, at.Z, at.N
         self.starts, self.columns, self.values, self.scratch = at.starts, at.columns, at.values, at.scratch
         self.D, self.Y = Dense(at.D, at.D_pitch), Dense(at.Y, at.Y_pitch)
@@ -101,18 +101,13 @@ class Matrix:
         stop_if(self.v.lines, broken, BLOCK)
 
 
-def float_bits(dtype: DataType) -> int:
-    """Return how wide the floats are that a type is computed in."""
-    return 64 if dtype is DataType.DOUBLE else 32
-
-
 def finish(lines: Lines) -> None:
     """Return the status; the block is not used again."""
     lines.do(f"ret i64 {BLOCK.read(lines).status}")
 
 
 def tiles(
-    v: Lanes, begin: str, end: str, widest: int, body: Callable[[str, int, str | None], None], *, rest: bool = True
+    v: Vector, begin: str, end: str, widest: int, body: Callable[[str, int, str | None], None], *, rest: bool = True
 ) -> None:
     """Run `body(n, vectors, mask)` for tiles of [begin, end): the widest ones, then halves, at last a masked one.
 
@@ -207,7 +202,7 @@ def _row(m: Matrix, r: str, n: str, vectors: int, mask: str | None) -> None:
         v.store(total, y, str(q * v.count), mask, dtype=m.dtype)
 
 
-def _pairwise(v: Lanes, sums: Values) -> str:
+def _pairwise(v: Vector, sums: Values) -> str:
     while len(sums) > 1:
         sums = [v.add(a, b) for a, b in zip(sums[::2], sums[1::2], strict=True)]
     return sums[0]
@@ -358,12 +353,12 @@ def _turn_out(m: Matrix, rows: Values, tile: str, width: int) -> None:
     each_vector(v, "0", m.C, block)
 
 
-def _line(v: Lanes, tile: str, first: str, lane: int, width: int) -> str:
+def _line(v: Vector, tile: str, first: str, lane: int, width: int) -> str:
     index = v.lines.let(f"mul i64 {v.lines.let(f'add i64 {first}, {lane}')}, {width}")
     return element(v.lines, tile, index, v.scalar)
 
 
-def transposed(v: Lanes, vectors: Values) -> list[str]:
+def transposed(v: Vector, vectors: Values) -> list[str]:
     """Return the columns of a square of as many vectors as there are lanes: halves change places, then their halves.
 
     In the step s, lane i of vector k and lane i + s of vector k - s change places where k has s and i has not.
@@ -378,7 +373,7 @@ def transposed(v: Lanes, vectors: Values) -> list[str]:
     return found
 
 
-def exchanged(v: Lanes, a: str, b: str, step: int) -> tuple[str, str]:
+def exchanged(v: Vector, a: str, b: str, step: int) -> tuple[str, str]:
     """Return two vectors after lanes i + step of a and lanes i of b changed places, for all i that have not `step`."""
     lanes = range(v.count)
     low = [v.count + i - step if i & step else i for i in lanes]

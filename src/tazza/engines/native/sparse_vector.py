@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.loop import (
     Values,
     chosen,
@@ -21,9 +21,8 @@ from tazza.codegen.loop import (
     while_loop,
 )
 from tazza.codegen.rows import element, when
-from tazza.codegen.typed import Vector
 from tazza.data_class import dataclass
-from tazza.engines.native.sparse_product import Matrix, exchanged, float_bits, shared_rows
+from tazza.engines.native.sparse_product import Matrix, exchanged, shared_rows
 from tazza.tensor import DataType
 
 HELD = 1024
@@ -81,7 +80,7 @@ def _fitting(m: Matrix, r: str, last: str) -> str:
     return while_loop(lines, [("i64", r)], more, lambda values: [following(values[0])])[0]
 
 
-def _group(v: Lanes) -> int:
+def _group(v: Vector) -> int:
     return min(GROUP, v.count)
 
 
@@ -95,7 +94,7 @@ class _Held:
 
     @classmethod
     def room(cls, lines: Lines, dtype: DataType, index_bits: int) -> _Held:
-        v = lanes_of(lines, float_bits(dtype))
+        v = lanes_of(lines, dtype)
         rooms = [lines.let(f"alloca [{HELD} x {kind}], align {v.count * 8}") for kind in (f"i{index_bits}", v.scalar)]
         return cls(Matrix(lines, dtype, index_bits), rooms[0], rooms[1])
 
@@ -159,7 +158,7 @@ class _Held:
 
     def write(self, sums: Values, r: str, last: str | None) -> None:
         """Write the sums of the lanes of some vectors to Y[r] and on, none to Y[last] and behind."""
-        m, few = self.m, Lanes(self.m.v.lines, len(sums), self.m.v.bits)
+        m, few = self.m, Vector(self.m.v.lines, len(sums), self.m.v.dtype)
         mask = None if last is None else lanes_below(few, few.lines.let(f"sub i64 {last}, {r}"))
         few.store(sums_of_lanes(m.v, sums), m.Y.address, r, mask, dtype=m.dtype)
 
@@ -211,7 +210,7 @@ def _long_row(held: _Held, r: str) -> None:
     held.write([total, *[zero] * (_group(v) - 1)], r, lines.let(f"add i64 {r}, 1"))
 
 
-def sums_of_lanes(v: Lanes, vectors: Values) -> str:
+def sums_of_lanes(v: Vector, vectors: Values) -> str:
     """Return a vector of the sums of the lanes of each vector; there are 2^k of them, no more than lanes.
 
     Neighbours in the list share one vector from then on, which holds the halves of both; every sum has the same order.
@@ -223,6 +222,6 @@ def sums_of_lanes(v: Lanes, vectors: Values) -> str:
         step *= 2
 
     def join(count: int, low: str, high: str) -> str:
-        return Lanes(v.lines, count, v.bits).add(low, high)
+        return Vector(v.lines, count, v.dtype).add(low, high)
 
     return v.lines.halved(v.type, found[0], join, len(vectors))

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.kernel import lane_count, unavailable
-from tazza.codegen.loop import lanes_of, load, store
+from tazza.codegen.loop import lanes_of
 from tazza.engines.native.winograd.algorithm import FORMS, Matrix, algorithm
 from tazza.engines.native.winograd.transform import apply_matrix, apply_twice
 from tazza.tensor import DataType
@@ -26,7 +26,7 @@ MATRICES = [(m, r, which) for m, r in FORMS for which in ("inverse", "filters", 
 
 
 class Exact:
-    """Computes at once, in fractions, what `Lanes` would write down, and counts the instructions."""
+    """Computes at once, in fractions, what `Vector` would write down, and counts the instructions."""
 
     def __init__(self, values: Sequence[Fraction]) -> None:
         self.held = {f"%{i}": value for i, value in enumerate(values)}
@@ -81,7 +81,7 @@ def matrices(draw: st.DrawFn) -> Matrix:
 def test_products_are_exact(matrix: Matrix, data: st.DataObject) -> None:
     values = data.draw(st.lists(DYADIC, min_size=len(matrix[0]), max_size=len(matrix[0])))
     exact = Exact(values)
-    found = [exact.held[name] for name in apply_matrix(cast("Lanes", exact), matrix, exact.names)]
+    found = [exact.held[name] for name in apply_matrix(cast("Vector", exact), matrix, exact.names)]
     assert found == [sum((a * b for a, b in zip(row, values, strict=True)), Fraction(0)) for row in matrix]
 
 
@@ -90,7 +90,7 @@ def test_pairs_save_instructions(m: int, r: int, which: str) -> None:
     """Of points p and -p rows and columns share what they have in common: fewer than there are numbers but 0."""
     matrix: Matrix = getattr(algorithm(m, r), which)
     exact = Exact([Fraction(i) for i in range(len(matrix[0]))])
-    apply_matrix(cast("Lanes", exact), matrix, exact.names)
+    apply_matrix(cast("Vector", exact), matrix, exact.names)
     one_by_one = sum(sum(a != 0 for a in row) for row in matrix)
     assert exact.count < one_by_one
 
@@ -109,10 +109,10 @@ def test_tiles_from_both_sides(m: int, r: int, which: str) -> None:
     def work(lines: Lines) -> None:
         v = lanes_of(lines)
         source, target = (lines.load_pointer("%block", word) for word in (1, 2))
-        values = [[load(v, FLOAT, source, str((i * width + j) * L), None) for j in range(width)] for i in range(width)]
+        values = [[v.load(source, str((i * width + j) * L), None) for j in range(width)] for i in range(width)]
         for i, row in enumerate(apply_twice(v, matrix, values)):
             for j, value in enumerate(row):
-                store(v, FLOAT, value, target, str((i * rows + j) * L), None)
+                v.store(value, target, str((i * rows + j) * L), None)
 
     run_kernel(f"winograd transform {m} {r} {which}", work, 1, tile.ctypes.data, found.ctypes.data)
     expected = np.einsum("ai,ijl,bj->abl", A, tile, A)

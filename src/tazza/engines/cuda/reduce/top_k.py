@@ -11,8 +11,8 @@ import math
 from collections.abc import Sequence
 
 from tazza.codegen.block import Slot, Word
-from tazza.codegen.emit import Lanes, Lines
-from tazza.codegen.loop import carry_loop, load
+from tazza.codegen.emit import Lines, Vector
+from tazza.codegen.loop import carry_loop
 from tazza.codegen.nvptx import GridKernel
 from tazza.codegen.rows import element, when
 from tazza.data_class import dataclass
@@ -93,14 +93,14 @@ class Top:
         """Return 64 bits as teams exchange them."""
         return self.lines.let(f"bitcast i64 {whole} to <1 x double>")
 
-    def _larger(self, v: Lanes, a: str, b: str) -> str:
+    def _larger(self, v: Vector, a: str, b: str) -> str:
         del v
         return self._held(self.lines.most(self._whole(a), self._whole(b)))
 
     def _key(self, one: Element) -> str:
         _, place, r, there = one
-        lines, v = self.lines, Lanes(self.lines, 1, 32)
-        X = load(v, DataType.FLOAT, lines.load_pointer("%block", WORDS.index("X")), place, None)
+        lines, v = self.lines, Vector(self.lines, 1)
+        X = v.load(lines.load_pointer("%block", WORDS.index("X")), place, None)
         positive = v.add(X, v.constant(0.0))  # -0 is 0
         bits = lines.let(f"extractelement {v.integer} {v.bits_of(positive)}, i32 0")
         sign = lines.let(f"ashr i32 {bits}, 31")  # of negative numbers the other bits count the other way

@@ -5,8 +5,8 @@ What does not fit is as on the CPU.
 
 from __future__ import annotations
 
+from tazza.codegen.emit import MEMORY, Vector
 from tazza.codegen.rows import element
-from tazza.codegen.typed import MEMORY, Vector
 from tazza.engines.cuda.threads import Threads, each_launch
 from tazza.engines.cuda.translated import addresses, translated
 from tazza.operator import Launch, Unsupported

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.loop import carry_loop, count_loop, each_vector, lanes_below, lanes_of, share
 from tazza.codegen.rows import element
@@ -34,6 +34,7 @@ from tazza.codegen.vector import Emission
 from tazza.codegen.writer import FLOAT, Writer
 from tazza.data_class import dataclass
 from tazza.operator import Expression
+from tazza.tensor import DataType
 
 COUNTS = Fields(
     "threads rows width channels folds chunk_rows chunks", doubles="n", addresses="X scale bias mean scratch"
@@ -61,7 +62,7 @@ class _Passes(Writer):
 
     def __init__(self, lines: Lines, fields: Fields) -> None:
         super().__init__(lines, fields)
-        self.wide = lanes_of(lines, 64)
+        self.wide = lanes_of(lines, DataType.DOUBLE)
         after = self.mul(self.mul(self.w.chunks, self.w.width), 2)
         self.partial = self.w.scratch
         self.vectors = {
@@ -191,7 +192,7 @@ class _Passes(Writer):
             self.keep(c, mask, bias=v.load(self.w.bias, c, mask, dtype=FLOAT))
 
 
-def added(v: Lanes, values: Sequence[str]) -> str:
+def added(v: Vector, values: Sequence[str]) -> str:
     """Return the sum, by halves."""
     found = list(values)
     while len(found) > 1:
@@ -200,7 +201,7 @@ def added(v: Lanes, values: Sequence[str]) -> str:
     return found[0]
 
 
-def multiplied(v: Lanes, values: Sequence[str], others: Sequence[str]) -> str:
+def multiplied(v: Vector, values: Sequence[str], others: Sequence[str]) -> str:
     """Return the sum of products, in two chains."""
     chains: list[str] = []
     for start in range(min(2, len(values))):

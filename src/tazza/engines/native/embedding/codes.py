@@ -7,7 +7,7 @@ codes each lane gets the 32 bits in which its own is.
 
 from __future__ import annotations
 
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.loop import KINDS
 from tazza.codegen.rows import element
 from tazza.data_class import dataclass
@@ -38,7 +38,7 @@ class Codes:
         behind = 0 if self.beside else 2 * self.scalars.itemsize
         return lines.let(f"add i64 {lines.let(f'udiv i64 {width}, {self.in_byte}')}, {behind}")
 
-    def decoded(self, v: Lanes, row: Row, n: str, vectors: int, mask: str | None) -> list[str]:
+    def decoded(self, v: Vector, row: Row, n: str, vectors: int, mask: str | None) -> list[str]:
         """Return so many vectors of a row, from element n on; D is a multiple of `in_byte`."""
         lines = v.lines
         whole = lines.let(f"udiv i64 {row.width}, {self.in_byte}")
@@ -57,7 +57,7 @@ class Codes:
             found.append(v.fma(codes, scale, bias))
         return found
 
-    def _codes(self, v: Lanes, at: str, mask: str | None) -> str:
+    def _codes(self, v: Vector, at: str, mask: str | None) -> str:
         """Return a vector of codes, as floats."""
         lines, count = v.lines, v.count // self.in_byte
         stored = f"<{count} x i8>"
@@ -66,7 +66,7 @@ class Codes:
         packed = lines.load_lanes(stored, at, 1, own)
         return lines.let(f"sitofp {v.integer} {self._apart(v, packed, count)} to {v.type}")  # small: one instruction
 
-    def _apart(self, v: Lanes, packed: str, count: int) -> str:
+    def _apart(self, v: Vector, packed: str, count: int) -> str:
         """Return so many bytes as a whole number for each code: its 32 bits, shifted until it comes first."""
         lines, room = v.lines, self.room
         if self.in_byte == 1:
@@ -93,5 +93,5 @@ class Row:
     width: str
 
 
-def _bytes_at(v: Lanes, pointer: str, offset: str) -> str:
+def _bytes_at(v: Vector, pointer: str, offset: str) -> str:
     return element(v.lines, pointer, offset, "i8")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tazza.codegen.block import BlockLaunch
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import KINDS, each_vector, lanes_of, sweep
@@ -67,7 +67,7 @@ def write_encoding(lines: Lines, format: RowFormat, dtype: DataType) -> None:
         begin = lines.let(f"mul i64 {lines.let(f'mul i64 {n}, {width}')}, {dtype.itemsize}")
         x = element(lines, source, begin, "i8")
         y = element(lines, target, lines.let(f"mul i64 {n}, {made}"), "i8")
-        numbers = _scalars(Lanes(lines, 1), format, *_bounds(v, dtype, x, width))
+        numbers = _scalars(Vector(lines, 1), format, *_bounds(v, dtype, x, width))
         bias, inverse = (v.splat(lines.let(f"extractelement <1 x float> {one}, i32 0")) for one in numbers[1:])
 
         def some(i: str, mask: str | None) -> None:
@@ -87,7 +87,7 @@ def write_encoding(lines: Lines, format: RowFormat, dtype: DataType) -> None:
     each_row(lines, row)
 
 
-def _scalars(v: Lanes, format: RowFormat, low: str, high: str) -> tuple[str, str, str]:
+def _scalars(v: Vector, format: RowFormat, low: str, high: str) -> tuple[str, str, str]:
     """Return scale, bias, and what differences from the bias are multiplied by, as `RowFormat` has them."""
     one, top = v.constant(1.0), v.constant(format.top)
     if format.exact:
@@ -101,11 +101,11 @@ def _scalars(v: Lanes, format: RowFormat, low: str, high: str) -> tuple[str, str
     return scale, bias, v.div(one, scale)
 
 
-def _half(v: Lanes, value: str) -> str:
+def _half(v: Vector, value: str) -> str:
     return v.widened(DataType.FLOAT16, v.narrowed(DataType.FLOAT16, value))
 
 
-def _bounds(v: Lanes, dtype: DataType, x: str, width: str) -> tuple[str, str]:
+def _bounds(v: Vector, dtype: DataType, x: str, width: str) -> tuple[str, str]:
     """Return the least and the greatest number of a row, as vectors of one lane; NaN does not count."""
 
     def more(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
@@ -117,11 +117,11 @@ def _bounds(v: Lanes, dtype: DataType, x: str, width: str) -> tuple[str, str]:
         )
 
     low, high = sweep(v, "0", width, more, (v.constant(LARGEST), v.constant(-LARGEST)))
-    one = Lanes(v.lines, 1)
+    one = Vector(v.lines, 1)
     return one.neg(one.splat(v.largest(v.neg(low)))), one.splat(v.largest(high))
 
 
-def _store_codes(v: Lanes, value: str, at: str, mask: str | None, format: RowFormat) -> None:
+def _store_codes(v: Vector, value: str, at: str, mask: str | None, format: RowFormat) -> None:
     """Write floats that are codes, the first of a byte in its lowest bits."""
     lines, count, each = v.lines, v.count // format.in_byte, format.in_byte
     kind = f"<{count} x i8>"

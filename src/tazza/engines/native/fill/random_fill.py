@@ -14,7 +14,7 @@ import numpy as np
 
 from tazza.codegen import double
 from tazza.codegen.block import BlockLaunch, Drawn
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.loop import count_loop, each_vector, lanes_below, lanes_of
 from tazza.codegen.rows import element, when
@@ -22,7 +22,7 @@ from tazza.codegen.twister import CHUNK, SCRATCH_BYTES, Twister
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.fill.random_fill import GAUSSIAN_FILL, UNIFORM_FILL, UNIFORM_INT_FILL, scaled_fills
-from tazza.tensor import TensorSpec
+from tazza.tensor import DataType, TensorSpec
 
 BLOCK = Fields("threads count", doubles="start width", addresses="twister half_pair Y scratch")
 """Where numbers begin and how far they reach: the lowest one and how many, or a mean and a standard deviation."""
@@ -98,12 +98,12 @@ def _twister(lines: Lines) -> Twister:
     return Twister.at(lines, at.twister, at.scratch)
 
 
-def _words(v: Lanes, twister: Twister, i: str) -> str:
+def _words(v: Vector, twister: Twister, i: str) -> str:
     """Return outputs i, i + 1 ..."""
     return v.lines.let(f"load {v.integer}, ptr {element(v.lines, twister.outputs, i, 'i32')}, align 4")
 
 
-def _each(lines: Lines, number: Callable[[Lanes, str], str]) -> None:
+def _each(lines: Lines, number: Callable[[Vector, str], str]) -> None:
     """Fill Y with what `number` makes of one output each."""
     v, twister, w = lanes_of(lines), _twister(lines), BLOCK.load(lines)
 
@@ -123,7 +123,7 @@ def _uniform(lines: Lines) -> None:
     at = BLOCK.read(lines)
     low, width = map(lanes_of(lines).of_double, (at.start, at.width))
 
-    def number(v: Lanes, words: str) -> str:
+    def number(v: Vector, words: str) -> str:
         whole = v.lines.let(f"sitofp {v.integer} {v.int_op('and', words, v.whole((1 << FRACTION) - 1))} to {v.type}")
         return v.add(v.mul(v.mul(whole, v.constant(2.0**-FRACTION)), width), low)
 
@@ -132,11 +132,11 @@ def _uniform(lines: Lines) -> None:
 
 def _integers(lines: Lines) -> None:
     """Low + output mod span; the quotient in float64 is at most one off."""
-    wide, at = Lanes(lines, lanes_of(lines).count, 64), BLOCK.read(lines)
+    wide, at = Vector(lines, lanes_of(lines).count, DataType.DOUBLE), BLOCK.read(lines)
     low, span = wide.of_double(at.start), wide.of_double(at.width)
     inverse = wide.div(wide.constant(1.0), span)
 
-    def number(v: Lanes, words: str) -> str:
+    def number(v: Vector, words: str) -> str:
         output = lines.let(f"uitofp {v.integer} {words} to {wide.type}")
         quotient = wide.intrinsic("floor", wide.mul(output, inverse))
         rest = wide.sub(output, wide.mul(quotient, span))
@@ -191,10 +191,10 @@ def _gaussian(lines: Lines) -> None:
     _chunks(lines, twister, lines.let(f"add i64 {rest}, {odd}"), chunk)
 
 
-def _pairs(v: Lanes, words: str) -> str:
+def _pairs(v: Vector, words: str) -> str:
     """Return the normal numbers of a vector of outputs: r cos(a), r sin(a) of each two of them."""
     lines, count = v.lines, v.count // 2
-    wide = Lanes(lines, count, 64)
+    wide = Vector(lines, count, DataType.DOUBLE)
     whole = v.int_op("and", words, v.whole((1 << FRACTION) - 1))
 
     def every_other(start: int) -> str:
@@ -217,7 +217,7 @@ def _pairs(v: Lanes, words: str) -> str:
     return lines.shuffle(f"<{count} x float>", [one for k in range(count) for one in (k, count + k)], *halves)
 
 
-def _sure(v: Lanes, radius: str, value: str, name: str, angle: str) -> str:
+def _sure(v: Vector, radius: str, value: str, name: str, angle: str) -> str:
     """Return radius * value; where float32 could round it either way, with the value of libm's function."""
     product = v.mul(radius, value)
     beyond = v.int_op("add", v.bits_of(product), v.whole(NEAR - (1 << 28)))

@@ -12,12 +12,11 @@ from functools import partial
 import numpy as np
 
 from tazza.codegen.block import BlockLaunch, Constant
-from tazza.codegen.emit import Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, threads_of
 from tazza.codegen.loop import count_loop, each_vector, fold_loop, share, step_loop
 from tazza.codegen.rows import ROWS, element, finish_status, index_at, row_at, stop_if
-from tazza.codegen.typed import Vector
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.sparse_product import halved
 from tazza.operator import Launch, Operands, OpView
@@ -65,7 +64,7 @@ def _look(lines: Lines) -> None:
 
         def more(k: str, found: str) -> str:
             boundary = given.load_one(lines.let(f"getelementptr float, ptr {w.boundaries}, i64 {k}"))
-            below = given.lanes.compare("olt", boundary, x)
+            below = given.compare("olt", boundary, x)
             return whole.select(below, lines.let(f"add {whole.type} {found}, {whole.constant(1)}"), found)
 
         whole.store(fold_loop(whole, "0", w.count, whole.constant(0), more), w.Y, i, mask)
@@ -84,8 +83,8 @@ def _halve(lines: Lines, *, turns: int) -> None:
             more = lines.let(f"or {whole.type} {found}, {whole.constant(2**turn)}")
             last = lines.let(f"sub {whole.type} {more}, {whole.constant(1)}")
             places = lines.let(f"getelementptr float, ptr {w.boundaries}, {whole.type} {last}")
-            boundary = lines.gather_lanes(given.type, places, 4, given.lanes.all_set)
-            found = whole.select(given.lanes.compare("olt", boundary, x), more, found)
+            boundary = lines.gather_lanes(given.type, places, 4, given.all_set)
+            found = whole.select(given.compare("olt", boundary, x), more, found)
         whole.store(found, w.Y, i, mask)
 
     each_vector(given, *share(lines, w.size, UNIT), some)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from tazza.codegen.block import BlockLaunch
-from tazza.codegen.emit import Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, threads_of
 from tazza.codegen.loop import each_vector, share
-from tazza.codegen.typed import Vector
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.math.mod import MOD
@@ -40,7 +39,7 @@ def _write(lines: Lines, *, dtype: DataType, sign: int) -> None:
     given, whole, wide = (Vector(lines, count, kind) for kind in (dtype, DataType.INT64, DataType.DOUBLE))
     at = BLOCK.read(lines)
     X, Y, divisor = at.X, at.Y, whole.full(at.divisor)
-    inverse = wide.lanes.div(wide.constant(1.0), wide.lanes.of_double(at.inexact))
+    inverse = wide.div(wide.constant(1.0), wide.of_double(at.inexact))
     zero = whole.constant(0)
 
     def op(name: str, a: str, b: str) -> str:
@@ -48,7 +47,7 @@ def _write(lines: Lines, *, dtype: DataType, sign: int) -> None:
 
     def left(size: str) -> str:
         """Return size mod divisor for 0 <= size < 2^52."""
-        quotient = wide.lanes.intrinsic("floor", wide.lanes.mul(whole.converted(size, DataType.DOUBLE), inverse))
+        quotient = wide.intrinsic("floor", wide.mul(whole.converted(size, DataType.DOUBLE), inverse))
         rest = op("sub", size, op("mul", wide.converted(quotient, DataType.INT64), divisor))
         rest = whole.select(op("icmp slt", rest, zero), op("add", rest, divisor), rest)
         return whole.select(op("icmp sge", rest, divisor), op("sub", rest, divisor), rest)
@@ -57,10 +56,10 @@ def _write(lines: Lines, *, dtype: DataType, sign: int) -> None:
         x = given.converted(given.load(X, i, mask), DataType.INT64)
         below = op("icmp slt", x, zero)
         size = whole.select(below, op("sub", zero, x), x)
-        usual = wide.lanes.of_bits(left(size))
+        usual = wide.of_bits(left(size))
         large = op("icmp uge", size, whole.constant(EXACT))
-        rest = wide.lanes.rarely(large, usual, lambda: wide.lanes.of_bits(op("urem", size, divisor)))
-        rest = wide.lanes.bits_of(rest)
+        rest = wide.rarely(large, usual, lambda: wide.of_bits(op("urem", size, divisor)))
+        rest = wide.bits_of(rest)
         rest = whole.select(below, op("sub", zero, rest), rest)
         if sign:
             other = op("icmp slt" if sign > 0 else "icmp sgt", rest, zero)

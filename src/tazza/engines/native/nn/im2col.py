@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from typing import cast
 
 from tazza.codegen.block import BlockLaunch, all_float32
-from tazza.codegen.emit import Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import Body, count_loop, lanes_of, share, sweep
 from tazza.codegen.rows import element, when
-from tazza.codegen.typed import Vector
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.nn.im2col import IM2COL, im2col_window
@@ -78,8 +77,7 @@ def _write(lines: Lines, *, dense: bool) -> None:
                     if dense:
                         value = v.load(source, first, fits)
                     else:
-                        here = Vector(lines, v.count, DataType.FLOAT)
-                        value = here.gather(element(lines, source, first), "0", step_bytes, fits)
+                        value = v.gather(element(lines, source, first), "0", step_bytes, fits)
                     v.store(value, target, q, mask)
                     return carried
 

@@ -14,14 +14,13 @@ from typing import Protocol
 import numpy as np
 
 from tazza.codegen.block import BlockLaunch, accepts_dense, all_float32
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.image import lies_as
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop, each_vector, fold_loop, sweep
 from tazza.codegen.power import power
 from tazza.codegen.rows import element, first_lane
-from tazza.codegen.typed import Vector
 from tazza.codegen.writer import Writer, gather
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.nn.pool import (
@@ -93,17 +92,17 @@ def _refused(op: OpView, X: TensorSpec) -> Unsupported | None:
 def _part(p: np.float32) -> Part:
     """Return x |x|^(p - 2) of an element, times dY / Y^(p - 1) of a window."""
 
-    def told(v: Lanes, x: str) -> str:
+    def told(v: Vector, x: str) -> str:
         return v.mul(x, _power(v, v.intrinsic("fabs", x), float(p - np.float32(2))))
 
-    def add(v: Lanes, total: str, slope: str, y: str, dy: str) -> str:
+    def add(v: Vector, total: str, slope: str, y: str, dy: str) -> str:
         share = v.div(dy, _power(v, y, float(p - np.float32(1))))
         return v.add(total, v.mul(slope, share))
 
     return Part(f"norm {float(p)!r}", told, add, POWER_FLOPS)
 
 
-def _power(v: Lanes, x: str, exponent: float) -> str:
+def _power(v: Vector, x: str, exponent: float) -> str:
     """Return what is not negative, or NaN, raised to a power."""
     simple: dict[float, Callable[[], str]] = {
         0.0: lambda: v.constant(1.0),

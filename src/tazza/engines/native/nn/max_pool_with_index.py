@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import cast
 
 from tazza.codegen.block import BlockLaunch
-from tazza.codegen.emit import Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop, each_vector, lanes_of, share
 from tazza.codegen.rows import element, when
-from tazza.codegen.typed import Vector
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.nn.max_pool_with_index import MAX_POOL_WITH_INDEX, MAX_POOL_WITH_INDEX_GRADIENT
@@ -126,9 +125,8 @@ def _largest(lines: Lines) -> None:
                 column = whole.counted(place, w.sW)
                 fits = v.both(lines.let(f"icmp ult {whole.type} {column}, {whole.full(w.W)}"), mask)
                 line = lines.let(f"mul i64 {y}, {w.W}")
-                here = Vector(lines, v.count, DataType.FLOAT)
                 source = element(lines, x, lines.let(f"add i64 {line}, {place}"))
-                seen = here.gather(source, "0", step_bytes, fits)
+                seen = v.gather(source, "0", step_bytes, fits)
                 best, index = (
                     lines.let(f"load {kind}, ptr {one}") for kind, one in zip((v.type, whole.type), found, strict=True)
                 )
@@ -225,7 +223,6 @@ def _pick(lines: Lines, step: int) -> None:
     edge, which is below kW or in no window. A vector of windows becomes `step` vectors of places, by constant shuffles.
     """
     v, whole = lanes_of(lines), Vector(lines, lanes_of(lines).count, DataType.INT32)
-    real = Vector(lines, whole.count, DataType.FLOAT)
     w = GRADIENT_BLOCK.load(lines)
     reached = lines.let(f"add i64 {lines.let(f'add i64 {w.W}, {w.left}')}, {step - 1}")
     windows = lines.let(f"udiv i64 {reached}, {step}")
@@ -250,7 +247,7 @@ def _pick(lines: Lines, step: int) -> None:
         def some(q: str, mask: str | None) -> None:
             del mask  # of the windows; what is written has one of its own
             there = lines.let(f"icmp ult {whole.type} {whole.counted(q, '1')}, {whole.full(w.oW)}")
-            given, chosen = real.load(dy, q, there), whole.load(index, q, there)
+            given, chosen = v.load(dy, q, there), whole.load(index, q, there)
             begin = lines.let(f"sub i64 {lines.let(f'mul i64 {q}, {step}')}, {w.left}")
             for part in range(step):
                 places = [part * whole.count + lane for lane in range(whole.count)]

@@ -16,7 +16,7 @@ from tazza.codegen.rows import FLOAT, ROWS, each_row, row_at
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.nn.normalize import NORMALIZE_GRADIENT, SHORTEST
-from tazza.tensor import TensorSpec
+from tazza.tensor import DataType, TensorSpec
 
 BLOCK = Fields(addresses="X dY dX", after=ROWS)
 FLOPS = 40
@@ -36,7 +36,7 @@ def prepare_normalize_gradient(op: OpView, X: TensorSpec) -> Launch | Unsupporte
 
 def _write(lines: Lines) -> None:
     """Length first, then y * dY, then dX = (dY - y * their sum) / length; short vectors have y = 0."""
-    v, at = lanes_of(lines, 64), BLOCK.read(lines)
+    v, at = lanes_of(lines, DataType.DOUBLE), BLOCK.read(lines)
     pointers, width = (at.X, at.dY, at.dX), at.D
     zero = v.constant(0.0)
 

@@ -21,14 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tazza.codegen.block import BlockLaunch, Constant, Slot, Word, accepts_dense, accepts_rows_or_vendor, all_float32
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.image import lies_as
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop, each_vector, fold_loop, lane_sums, lanes_below, lanes_of, share
 from tazza.codegen.nest import nest_words
 from tazza.codegen.rows import FLOAT, ROWS, each_row, element, row_at
-from tazza.codegen.typed import Vector
 from tazza.codegen.writer import Writer
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES, native
@@ -136,8 +135,8 @@ class Part:
     """
 
     name: str
-    told: Callable[[Lanes, str], str]
-    add: Callable[[Lanes, str, str, str, str], str]
+    told: Callable[[Vector, str], str]
+    add: Callable[[Vector, str, str, str, str], str]
     flops: float = 2
 
 
@@ -262,7 +261,7 @@ class Row:
     out_length: str
 
 
-WriteRow = Callable[[Lanes, Row], None]
+WriteRow = Callable[[Vector, Row], None]
 
 
 def _write(lines: Lines, row: WriteRow, *, deep: bool) -> None:
@@ -310,7 +309,7 @@ def _means(lines: Lines) -> None:
     each_row(lines, row)
 
 
-def _channels(v: Lanes, row: Row, *, part: Part) -> None:
+def _channels(v: Vector, row: Row, *, part: Part) -> None:
     """Take the places of a row one by one, each with all its channels."""
     lines, w = v.lines, BLOCK.load(v.lines)
 
@@ -338,7 +337,7 @@ def _channels(v: Lanes, row: Row, *, part: Part) -> None:
     count_loop(lines, "0", w.width, place)
 
 
-def _columns(v: Lanes, row: Row, *, part: Part, apart: bool) -> None:
+def _columns(v: Vector, row: Row, *, part: Part, apart: bool) -> None:
     """Take a row in vectors; a vector of windows is spread over the places they cover by a permutation.
 
     With `apart` windows do not overlap along W.
@@ -372,7 +371,7 @@ def _columns(v: Lanes, row: Row, *, part: Part, apart: bool) -> None:
     each_vector(v, "0", w.width, body)
 
 
-def _over_lines(v: Lanes, row: Row, line: Callable[[str, str], str]) -> str:
+def _over_lines(v: Vector, row: Row, line: Callable[[str, str], str]) -> str:
     """Return the sum that `line(where it begins, sum so far)` makes over all lines of windows that cover the row."""
     lines = v.lines
 
@@ -388,7 +387,7 @@ def _over_lines(v: Lanes, row: Row, line: Callable[[str, str], str]) -> str:
     return fold_loop(v, *row.depths, zero, lambda p, total: heights(lines.let(f"mul i64 {p}, {row.out_height}"), total))
 
 
-def _add_equal(v: Lanes, total: str, value: str, seen: str, given: str) -> str:
+def _add_equal(v: Vector, total: str, value: str, seen: str, given: str) -> str:
     """Return total + given where value == seen; NaN equals nothing."""
     return v.select(v.compare("oeq", value, seen), v.add(total, given), total)
 
@@ -396,7 +395,7 @@ def _add_equal(v: Lanes, total: str, value: str, seen: str, given: str) -> str:
 EQUAL = Part("max", lambda v, value: value, _add_equal)
 
 
-def _permute(v: Lanes, value: str, places: str) -> str:
+def _permute(v: Vector, value: str, places: str) -> str:
     """Return lane places[i] of a float32 vector as lane i."""
     lines = v.lines
     whole = f"<{v.count} x i32>"

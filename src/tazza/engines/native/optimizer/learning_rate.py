@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tazza.codegen.block import BlockLaunch
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.rows import when
 from tazza.codegen.vector import Emission
@@ -11,6 +11,7 @@ from tazza.engines.native import SOURCES, native
 from tazza.errors import NumericError
 from tazza.operator import Expression, Launch, Operands, OpView, Unsupported
 from tazza.ops.optimizer.learning_rate import LEARNING_RATE, POLICIES
+from tazza.tensor import DataType
 
 BLOCK = Fields("threads", addresses="t lr")
 
@@ -38,7 +39,7 @@ def _rate(lines: Lines, rate: Expression) -> None:
     valid = lines.let(f"icmp sge i64 {iteration}, 0")
 
     def compute() -> None:
-        v = Lanes(lines, 1, 64)
+        v = Vector(lines, 1, DataType.DOUBLE)
         value = Emission(v, {"t": v.splat(lines.let(f"sitofp i64 {iteration} to double"))}).write(rate)
         one = lines.let(f"extractelement {v.type} {value}, i32 0")
         lines.do(f"store float {lines.let(f'fptrunc double {one} to float')}, ptr {at.lr}")

@@ -23,10 +23,10 @@ from tazza.codegen.block import Constant, Scratch, Word
 from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import THREAD_NS, lane_count
-from tazza.codegen.loop import carry_loop, count_loop, load, load_one, share
+from tazza.codegen.loop import carry_loop, count_loop, share
 from tazza.codegen.rows import element
 from tazza.codegen.tiles import DEPTH, PIECES, SHAPE
-from tazza.codegen.writer import FLOAT, LINE, Writer
+from tazza.codegen.writer import LINE, Writer
 from tazza.data_class import dataclass
 from tazza.engines.native.panel_product.panels import Panels
 from tazza.engines.native.panel_product.taking import give_back, taken_bytes
@@ -291,10 +291,10 @@ class PanelWriter(Writer):
 
         def add(k: str, sums: Sequence[str]) -> Sequence[str]:
             panel = element(lines, P, self.mul(k, self.floats))
-            weights = [load(v, FLOAT, panel, str(j * v.count), None) for j in range(vectors)]
+            weights = [v.load(panel, str(j * v.count), None) for j in range(vectors)]
             found: list[str] = []
             for r, row in enumerate(rows):
-                one = load_one(v, FLOAT, element(lines, row, k))
+                one = v.load_one(element(lines, row, k))
                 found += [v.fma(one, weight, sums[r * vectors + j]) for j, weight in enumerate(weights)]
             there = element(lines, ahead[0], self.mul(k, ahead[1]))
             for line in range(self.code.asked):

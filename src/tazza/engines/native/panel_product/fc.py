@@ -9,10 +9,9 @@ from typing import cast
 from tazza.codegen.block import BlockLaunch, Scratch, Slot, Word, accepts_rows, all_float32
 from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
-from tazza.codegen.loop import lanes_below, load, store
+from tazza.codegen.loop import lanes_below
 from tazza.codegen.rows import element
 from tazza.codegen.vector import Emission
-from tazza.codegen.writer import FLOAT
 from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native.panel_product import SOURCES
@@ -125,11 +124,11 @@ class _Outputs:
             row = writer.mul(n, w["M"])
             for place, mask, value in zip(places, masks, values, strict=True):
                 at = writer.add(row, place)
-                y = v.add(value, load(v, FLOAT, w["b"], place, mask)) if code.biased else value
+                y = v.add(value, v.load(w["b"], place, mask)) if code.biased else value
                 if code.epilogue is not None:
-                    operands = {f"s{i}": load(v, FLOAT, w[f"S{i}"], at, mask) for i in range(code.operands)}
+                    operands = {f"s{i}": v.load(w[f"S{i}"], at, mask) for i in range(code.operands)}
                     y = Emission(v, {"y": y, **operands}).write(code.epilogue)
-                store(v, FLOAT, y, w["Y"], at, mask)
+                v.store(y, w["Y"], at, mask)
 
     def asked(self, panel: str, row: str) -> Sequence[tuple[str, bool]]:
         """Return where outputs of a row go, and what an epilogue reads for them."""
@@ -142,9 +141,9 @@ class _Outputs:
         """Write, or add to, the sums of rows of X from the first one on."""
         writer, v, w = self.writer, self.writer.v, self.writer.w
         mask = lanes_below(v, writer.sub(w["N"], first))
-        before = load(v, FLOAT, w["b"], first, mask)
+        before = v.load(w["b"], first, mask)
         before = v.lines.let(f"select i1 {goes_on}, {v.type} {before}, {v.type} zeroinitializer")
-        store(v, FLOAT, v.add(before, total), w["b"], first, mask)
+        v.store(v.add(before, total), w["b"], first, mask)
 
     def end(self, panel: str, first: str, height: str | int) -> None:
         """There is nothing more."""

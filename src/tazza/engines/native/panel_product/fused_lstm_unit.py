@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import cast
 
 from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, all_float32
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
-from tazza.codegen.loop import count_loop, lanes_below, load, store
+from tazza.codegen.loop import count_loop, lanes_below
 from tazza.codegen.rows import element
-from tazza.codegen.writer import FLOAT
 from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native.panel_product import SOURCES
@@ -107,7 +106,7 @@ class _Writer(PanelWriter):
     def write(self) -> None:
         self.each_panel(_Units(self), self.lines.let(f"zext i32 {self.step} to i64"))
 
-    def goes_on(self, v: Lanes, n: str) -> str:
+    def goes_on(self, v: Vector, n: str) -> str:
         """Return the mask of a sequence: whether the step lies within it."""
         lines = self.lines
         length = lines.let(f"load i32, ptr {element(lines, self.w['seq_lengths'], n, 'i32')}")
@@ -135,8 +134,8 @@ class _Units:
             mask, column = lanes_below(v, writer.sub(w["D"], within)), writer.add(writer.mul(gate, w["D"]), within)
             for n, values in zip(rows, sums, strict=True):
                 at = writer.add(writer.mul(writer.mul(n, w["D"]), GATES), column)
-                y = v.add(values[j], load(v, FLOAT, w["b"], column, mask))
-                store(v, FLOAT, v.add(y, load(v, FLOAT, w["rows"], at, mask)), w["gates"], at, mask)
+                y = v.add(values[j], v.load(w["b"], column, mask))
+                v.store(v.add(y, v.load(w["rows"], at, mask)), w["gates"], at, mask)
 
     def asked(self, panel: str, row: str) -> Sequence[tuple[str, bool]]:
         """Return where gates of a row go, and what is added to them."""
@@ -148,7 +147,7 @@ class _Units:
     def end(self, panel: str, first: str, height: str | int) -> None:
         """Write C and H, all vectors of a panel at once: each has to wait for itself at every step of its formula."""
         writer, w, lines = self.writer, self.writer.w, self.writer.lines
-        wide = Lanes(lines, writer.floats)
+        wide = Vector(lines, writer.floats)
         unit = self.place(panel)[1]
         mask = lanes_below(wide, writer.sub(w["D"], unit))
         bias = wide.splat(writer.forget_bias)
@@ -157,19 +156,18 @@ class _Units:
             row = writer.mul(n, w["D"])
             gates, at = writer.add(writer.mul(row, GATES), unit), writer.add(row, unit)
             four = [
-                load(wide, FLOAT, w["gates"], writer.add(gates, writer.mul(w["D"], k)), mask)
-                for k in writer.unit_code.order
+                wide.load(w["gates"], writer.add(gates, writer.mul(w["D"], k)), mask) for k in writer.unit_code.order
             ]
-            found = cell(wide, four, bias, load(wide, FLOAT, w["C_prev"], at, mask))
+            found = cell(wide, four, bias, wide.load(w["C_prev"], at, mask))
             for letter, value in zip("CH", found, strict=True):
-                store(wide, FLOAT, self.kept(wide, n, at, letter, value, mask), w[letter], at, mask)
+                wide.store(self.kept(wide, n, at, letter, value, mask), w[letter], at, mask)
 
         count_loop(lines, first, writer.add(first, height), one)
 
-    def kept(self, v: Lanes, n: str, at: str, letter: str, value: str, mask: str) -> str:
+    def kept(self, v: Vector, n: str, at: str, letter: str, value: str, mask: str) -> str:
         """Return a new state, or what a sequence keeps that has ended."""
         writer, code = self.writer, self.writer.unit_code
         if not code.ragged:
             return value
-        before = v.constant(0.0) if code.drop else load(v, FLOAT, writer.w[f"{letter}_prev"], at, mask)
+        before = v.constant(0.0) if code.drop else v.load(writer.w[f"{letter}_prev"], at, mask)
         return v.select(writer.goes_on(v, n), value, before)

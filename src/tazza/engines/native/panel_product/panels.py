@@ -13,10 +13,10 @@ from tazza.codegen.block import BlockLaunch, Slot, Word, all_float32
 from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, threads_for
-from tazza.codegen.loop import count_loop, lanes_below, load, share
+from tazza.codegen.loop import count_loop, lanes_below, share
 from tazza.codegen.rows import element
 from tazza.codegen.tiles import DEPTH, PIECES, TILE_BYTES, paired, pieces
-from tazza.codegen.writer import FLOAT, Writer, gather
+from tazza.codegen.writer import Writer, gather
 from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native.panel_product import SOURCES
@@ -117,7 +117,7 @@ class PackingCode:
 
             def column(k: str) -> str:
                 start = element(lines, source, writer.mul(k, w.column))
-                return load(v, FLOAT, start, "0", mask) if self.dense else gather(v, start, w.row, mask)
+                return v.load(start, "0", mask) if self.dense else gather(v, start, w.row, mask)
 
             (self._split if self.split else self._plain)(writer, panel, vector, column)
 

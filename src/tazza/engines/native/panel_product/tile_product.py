@@ -20,7 +20,7 @@ from itertools import pairwise, product
 from operator import itemgetter
 from typing import Protocol
 
-from tazza.codegen.loop import carry_loop, count_loop, lanes_below, load, load_one
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below
 from tazza.codegen.rows import element
 from tazza.codegen.tiles import (
     DEPTH,
@@ -36,7 +36,7 @@ from tazza.codegen.tiles import (
     pieces,
     transposed,
 )
-from tazza.codegen.writer import FLOAT, Writer
+from tazza.codegen.writer import Writer
 from tazza.data_class import dataclass
 from tazza.engines.native.panel_product.taking import Taking
 from tazza.runtime.tile_registers import tile_registers
@@ -200,7 +200,7 @@ class TileProduct:
                 def row(r: str) -> None:
                     n = writer.least(writer.add(first, r), writer.sub(part.behind, 1))
                     k = writer.add(writer.mul(n, w["K"]), writer.mul(s, DEPTH))
-                    low, high = (load(v, FLOAT, w["X"], writer.add(k, half * v.count), None) for half in range(2))
+                    low, high = (v.load(w["X"], writer.add(k, half * v.count), None) for half in range(2))
                     self._put_pieces(low, high, self._at(there, writer.mul(r, ROW_BYTES)))
 
                 count_loop(lines, "0", str(ROWS), row)
@@ -221,7 +221,7 @@ class TileProduct:
                 total, both = v.constant(0.0), list[list[str]]()
                 for half in range(2):
                     k = writer.add(writer.mul(s, DEPTH), half * v.count)
-                    columns = [load(v, FLOAT, X, writer.mul(writer.add(k, i), w["N"]), mask) for i in range(v.count)]
+                    columns = [v.load(X, writer.mul(writer.add(k, i), w["N"]), mask) for i in range(v.count)]
                     for column in columns:
                         total = v.add(total, column)
                     both.append(transposed(v, columns))
@@ -304,7 +304,7 @@ class TileProduct:
 
         def vector(i: str) -> None:
             at = self.writer.mul(i, v.count)
-            before, more = (load(v, FLOAT, pointer, at, None) for pointer in (tile.sums, self.room))
+            before, more = (v.load(pointer, at, None) for pointer in (tile.sums, self.room))
             self.writer.put(v.add(before, more), tile.sums, at)
 
         count_loop(self.writer.lines, "0", str(tile.heights * ROWS * VECTORS), vector)
@@ -341,7 +341,7 @@ class TileProduct:
             at = writer.mul(writer.sub(n, tile.first), VECTORS * v.count)
             found: list[str] = []
             for j in range(VECTORS):
-                value = load(v, FLOAT, tile.sums, writer.add(at, j * v.count), None)
+                value = v.load(tile.sums, writer.add(at, j * v.count), None)
                 found.append(v.rarely(is_special(v, value), value, partial(self._anew, P, n, j)))
             put([n], [found])
 
@@ -363,7 +363,7 @@ class TileProduct:
             total = sums[0]
             for half, (first, second, third) in enumerate(zip(*found, strict=True)):
                 k = writer.add(writer.add(writer.mul(step, DEPTH), within), half * ROWS)
-                x = load_one(v, FLOAT, element(lines, X, writer.mul(k, further)))
+                x = v.load_one(element(lines, X, writer.mul(k, further)))
                 total = v.fma(x, v.add(v.add(first, second), third), total)
             return [total]
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 from typing import cast
 
 from tazza.codegen.block import BlockLaunch
-from tazza.codegen.emit import Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop, each_vector, fold_loop
 from tazza.codegen.rows import element
-from tazza.codegen.typed import Vector
 from tazza.codegen.writer import Writer
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.nn.pool import MOST_SPATIAL, VIEWS, Seen, each_row_of_y, pair_at, sides_of, views_of

@@ -14,11 +14,10 @@ from typing import cast
 import numpy as np
 
 from tazza.codegen.block import BlockLaunch, Slot
-from tazza.codegen.emit import Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, threads_of
 from tazza.codegen.loop import each_vector, share
-from tazza.codegen.typed import Vector
 from tazza.codegen.vector import ROUND_32
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, Unsupported
@@ -81,7 +80,7 @@ def _write(lines: Lines, *, by_product: bool) -> None:
     """Steps within those that bytes have, rounded in the low bits of a sum, counted from the zero point; NaN is 0."""
     count = lane_count()
     given, octets, whole = (Vector(lines, count, kind) for kind in (DataType.FLOAT, DataType.UINT8, DataType.INT32))
-    v, at = given.lanes, BLOCK.read(lines)
+    v, at = given, BLOCK.read(lines)
     source, target = at.X, at.Y
     numbers = (at.scale, at.inverse, at.least, at.greatest, at.middle)
     scale, inverse, least, greatest, middle = map(v.of_double, numbers)
@@ -140,12 +139,12 @@ def _write_back(lines: Lines, *, dtype: DataType) -> None:
     given, octets, whole = (Vector(lines, count, kind) for kind in (DataType.FLOAT, dtype, DataType.INT32))
     at = BACK.read(lines)
     source, target, point = at.X, at.Y, whole.full(at.point)
-    scale = given.lanes.of_double(at.scale)
+    scale = given.of_double(at.scale)
 
     def some(i: str, mask: str | None) -> None:
         q = octets.converted(octets.load(source, i, mask), DataType.INT32)
         steps = whole.converted(lines.let(f"sub {whole.type} {q}, {point}"), DataType.FLOAT)
-        given.store(given.lanes.mul(steps, scale), target, i, mask)
+        given.store(given.mul(steps, scale), target, i, mask)
 
     each_vector(given, *share(lines, at.size, UNIT), some)
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import cast
 
 from tazza.codegen.block import BlockLaunch
-from tazza.codegen.emit import Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import each_vector, share
-from tazza.codegen.typed import Vector
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.quantized.byte_table import UNIT, table_launch
 from tazza.operator import Launch, OpView, Spec

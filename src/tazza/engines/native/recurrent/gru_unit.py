@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tazza.codegen.block import accepts_rows
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.loop import each_vector, lanes_of
 from tazza.codegen.rows import row_at
@@ -39,7 +39,7 @@ def prepare_gru_unit_gradient(
     return unit_launch(op, inputs, GRADIENT_BLOCK, _backward)
 
 
-def _parts(v: Lanes, gates: Gates, k: str, mask: str | None) -> tuple[str, str]:
+def _parts(v: Vector, gates: Gates, k: str, mask: str | None) -> tuple[str, str]:
     """Return u and T of some units."""
     return sigmoid(v, v.load(gates.kind(1), k, mask)), tanh(v, v.load(gates.kind(2), k, mask))
 

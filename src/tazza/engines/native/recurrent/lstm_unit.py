@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, all_float32
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_for
 from tazza.codegen.loop import each_vector, lanes_of
@@ -77,7 +77,7 @@ def each_sequence(lines: Lines, ragged: bool, within: Callable[[str], None], bey
 class Gates:
     """The gates of one sequence: `kind(k)` is where those of one of so many kinds begin."""
 
-    def __init__(self, v: Lanes, pointer: str, n: str, units: str, kinds: int = 4) -> None:
+    def __init__(self, v: Vector, pointer: str, n: str, units: str, kinds: int = 4) -> None:
         """Find the row."""
         lines = v.lines
         self._v, self._units = v, units
@@ -90,7 +90,7 @@ class Gates:
         )
 
 
-def cell(v: Lanes, gates: Sequence[str], bias: str, c_prev: str) -> tuple[str, str]:
+def cell(v: Vector, gates: Sequence[str], bias: str, c_prev: str) -> tuple[str, str]:
     """Return C and H of the four gates, before their functions, of a unit; `bias` is that of forgetting.
 
     With 1 / s for a sigmoid and t / u for a tanh, i * g = t / (s u): divisions take longer than all else.
@@ -99,7 +99,7 @@ def cell(v: Lanes, gates: Sequence[str], bias: str, c_prev: str) -> tuple[str, s
     return c, _passed(v, gates[2], c)
 
 
-def _passed(v: Lanes, gate: str, x: str) -> str:
+def _passed(v: Vector, gate: str, x: str) -> str:
     """Return sigmoid(gate) * tanh(x)."""
     t, u = tanh_parts(v, x)
     return v.div(t, v.mul(sigmoid_divisor(v, gate), u))
@@ -130,7 +130,7 @@ def _forward(lines: Lines, *, ragged: bool, drop: bool) -> None:
     each_sequence(lines, ragged, within, beyond)
 
 
-def keep(v: Lanes, source: str, target: str, count: str, drop: bool) -> None:
+def keep(v: Vector, source: str, target: str, count: str, drop: bool) -> None:
     """Copy elements, or write zeros."""
 
     def copy(k: str, mask: str | None) -> None:
@@ -181,11 +181,11 @@ def _backward(lines: Lines, *, ragged: bool, drop: bool) -> None:
     each_sequence(lines, ragged, within, beyond)
 
 
-def _bell(v: Lanes, x: str) -> str:
+def _bell(v: Vector, x: str) -> str:
     """Return x * (1 - x), the slope of a sigmoid of value x."""
     return v.mul(x, v.sub(v.constant(1.0), x))
 
 
-def _less_square(v: Lanes, x: str) -> str:
+def _less_square(v: Vector, x: str) -> str:
     """Return 1 - x * x, the slope of a tanh of value x."""
     return v.sub(v.constant(1.0), v.mul(x, x))

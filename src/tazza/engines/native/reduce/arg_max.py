@@ -13,12 +13,12 @@ from functools import partial
 
 from tazza.codegen.block import BlockLaunch, Scratch
 from tazza.codegen.denormal import with_denormals
-from tazza.codegen.emit import Lines
+from tazza.codegen.emit import MEMORY, Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, threads_for
 from tazza.codegen.loop import Values, count_loop, lanes_below, share, share_one, step_loop, sweep, while_loop
 from tazza.codegen.rows import element, when
-from tazza.codegen.typed import MEMORY, Vector
+from tazza.codegen.typed import folded
 from tazza.codegen.writer import Writer
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES, native
@@ -52,7 +52,7 @@ class Search:
 
     def folded(self, v: Vector, value: str) -> str:
         """Return the best lane, as a vector full of it."""
-        one = v.folded(value, "max" if self.largest else "min")
+        one = folded(v, value, "max" if self.largest else "min")
         return v.lines.let(
             f"shufflevector <1 x {v.scalar}> {one}, <1 x {v.scalar}> poison, <{v.count} x i32> zeroinitializer"
         )
@@ -227,8 +227,8 @@ def _write_columns(lines: Lines, *, search: Search) -> None:
         when(
             lines,
             some,
-            lambda: tiles(v.lanes, begin, end, TILE, tile),
-            lambda: tiles(v.lanes, begin, end, TILE, nothing),
+            lambda: tiles(v, begin, end, TILE, tile),
+            lambda: tiles(v, begin, end, TILE, nothing),
         )
 
     with_denormals(lines, lambda: count_loop(lines, first, last, outer))

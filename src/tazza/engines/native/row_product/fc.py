@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from tazza.codegen.block import BlockLaunch, Constant, Slot, Word
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.fold import fold_lanes
 from tazza.codegen.kernel import lane_count, threads_of
@@ -83,7 +83,7 @@ def _rows(lines: Lines, W: str, m: str, M: str, K: str, count: int) -> list[str]
     return found
 
 
-def _dot(v: Lanes, x: str, rows: Sequence[str], K: str) -> str:
+def _dot(v: Vector, x: str, rows: Sequence[str], K: str) -> str:
     """Return a vector with the product of x and one row in each lane."""
 
     def step(k: str, mask: str | None, sums: Sequence[str]) -> Sequence[str]:

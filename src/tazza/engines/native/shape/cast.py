@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from tazza.codegen.block import BlockLaunch
-from tazza.codegen.emit import Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, threads_of
 from tazza.codegen.loop import each_vector, share
-from tazza.codegen.typed import Vector
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch
 from tazza.ops.shape.cast import CAST
@@ -42,8 +41,8 @@ def _whole(x: Vector, value: str, target: DataType) -> str:
     wide = Vector(x.lines, x.count, DataType.INT64 if target is DataType.INT64 else DataType.INT32)
     behind = 2.0 ** (8 * wide.dtype.itemsize - 1)
     near = x.lines.let(f"fptosi {x.type} {value} to {wide.type}")  # undefined where it does not fit: not taken there
-    below, above = x.lanes.compare("olt", value, x.constant(behind)), x.lanes.compare("oge", value, x.constant(-behind))
-    return wide.converted(wide.select(x.lanes.both(below, above), near, wide.constant(-behind)), target)
+    below, above = x.compare("olt", value, x.constant(behind)), x.compare("oge", value, x.constant(-behind))
+    return wide.converted(wide.select(x.both(below, above), near, wide.constant(-behind)), target)
 
 
 @native(CAST)

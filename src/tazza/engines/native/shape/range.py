@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tazza.codegen.block import BlockLaunch, Slot
-from tazza.codegen.emit import Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, threads_of
 from tazza.codegen.loop import each_vector, share
-from tazza.codegen.typed import Vector, joined
+from tazza.codegen.typed import joined
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.shape.range import RANGE

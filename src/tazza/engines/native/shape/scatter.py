@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tazza.codegen.block import BlockLaunch, accepts_rows, accepts_rows_but
-from tazza.codegen.emit import Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, threads_of
 from tazza.codegen.loop import count_loop, share, sweep
@@ -22,7 +21,6 @@ from tazza.codegen.rows import (
     stop_if,
     when,
 )
-from tazza.codegen.typed import Vector
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.move import copies
 from tazza.operator import Launch, OpView, Unsupported
@@ -87,7 +85,6 @@ def write_scatter(lines: Lines, bits: int, itemsize: int, *, last: bool) -> None
 def look(lines: Lines, indices: str, count: str, places: str, bits: int) -> None:
     """Leave the work with a status where an index is that of no place; whole vectors are looked at."""
     v = Vector(lines, lane_count(bits), DataType.INT64 if bits == 64 else DataType.INT32)
-    lanes = replace(v, dtype=DataType.BOOL)
     if bits == 32:  # an axis can be longer than an index can say
         fits = lines.let(f"icmp ule i64 {places}, {1 << 31}")
         places = lines.let(f"select i1 {fits}, i64 {places}, i64 {1 << 31}")
@@ -96,8 +93,8 @@ def look(lines: Lines, indices: str, count: str, places: str, bits: int) -> None
     def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
         index = v.load(indices, i, mask)
         # -1 is too large; what is masked is 0, too large for no places
-        wrong = v.lanes.both(lines.let(f"icmp uge {v.type} {index}, {most}"), mask)
-        wide = lines.let(f"sext {lanes.type} {wrong} to {v.type}")
+        wrong = v.both(v.compare("uge", index, most), mask)
+        wide = lines.let(f"sext {v.mask} {wrong} to {v.type}")
         return (lines.let(f"or {v.type} {carried[0]}, {wide}"),)
 
     (found,) = sweep(v, "0", count, some, (none,))

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tazza.codegen.block import BlockLaunch, Slot
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop, each_vector, lanes_of
@@ -127,9 +127,8 @@ def _copy(parts: _Parts, x: str, y: str) -> None:
 
         count_loop(lines, "0", parts.width, one)
         return
-    v = lanes_of(lines, 8 * parts.form.itemsize)
-
-    each_vector(v, "0", parts.width, lambda k, mask: v.store(v.load(x, k, mask, dtype=dtype), y, k, mask, dtype=dtype))
+    v = lanes_of(lines, dtype)
+    each_vector(v, "0", parts.width, lambda k, mask: v.store(v.load(x, k, mask), y, k, mask))
 
 
 def _copy_singles(parts: _Parts, a: str) -> None:
@@ -173,7 +172,7 @@ def write_sums(lines: Lines, form: Form) -> None:
     each_row(lines, outer)
 
 
-def _zeros(v: Lanes, start: str, count: str) -> None:
+def _zeros(v: Vector, start: str, count: str) -> None:
     each_vector(v, "0", count, lambda i, mask: v.store(v.constant(0.0), start, i, mask))
 
 

@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from tazza.codegen.block import BlockLaunch, Check, Slot
-from tazza.codegen.emit import Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count
 from tazza.codegen.loop import count_loop, each_vector, step_loop
 from tazza.codegen.rows import ROWS, element, finish_status, index_at, stop_if, when
-from tazza.codegen.typed import Vector
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, Operands, OpView, SizedLaunch
 from tazza.ops.sparse.length_forms import lengths_per_row, lengths_per_segment, segment_ids, sorted_lengths

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tazza.codegen.block import BlockLaunch, Check, Memory, Scratch, Slot, Word
-from tazza.codegen.emit import Lanes, Lines
+from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import KINDS, carry_loop, count_loop, lane_sums, lanes_of
@@ -148,7 +148,7 @@ class Segments:
         return self.v.splat(lines.let(f"uitofp i64 {lines.let(f'sub i64 {end}, {begin}')} to float"))
 
 
-def written(v: Lanes, text: str, values: Mapping[str, str]) -> str:
+def written(v: Vector, text: str, values: Mapping[str, str]) -> str:
     """Return the vector of a formula."""
     return Emission(v, values).write(Expression.parse(text))
 

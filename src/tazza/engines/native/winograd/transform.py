@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from tazza.codegen.emit import Lanes
+from tazza.codegen.emit import Vector
 from tazza.engines.native.winograd.algorithm import Matrix
 
 Row = Sequence[Fraction]
 
 
-def apply_matrix(v: Lanes, matrix: Matrix, values: Sequence[str]) -> list[str]:
+def apply_matrix(v: Vector, matrix: Matrix, values: Sequence[str]) -> list[str]:
     """Return the rows of matrix @ values."""
     # matrix @ values = rows @ joined, with sums and differences of values among the latter.
     rows, joined = _pair_columns(v, matrix, list(values))
@@ -45,7 +45,7 @@ def _mirrors(row: Row, other: Row) -> bool:
     return same > 0 and opposed > 0 and same + opposed > 2
 
 
-def _pair_columns(v: Lanes, matrix: Matrix, values: list[str]) -> tuple[list[list[Fraction]], list[str]]:
+def _pair_columns(v: Vector, matrix: Matrix, values: list[str]) -> tuple[list[list[Fraction]], list[str]]:
     """Return an equal product in which columns that differ in signs only were replaced by sum and difference."""
     columns = [list(column) for column in zip(*matrix, strict=True)]
     made, joined, done = list[list[Fraction]](), list[str](), set[int]()
@@ -65,7 +65,7 @@ def _pair_columns(v: Lanes, matrix: Matrix, values: list[str]) -> tuple[list[lis
     return [list(row) for row in zip(*made, strict=True)], joined
 
 
-def _combination(v: Lanes, row: Row, values: Sequence[str]) -> str:
+def _combination(v: Vector, row: Row, values: Sequence[str]) -> str:
     """Return the sum of c * value; those with a factor of 1 or -1 come first."""
     terms = sorted(((c, value) for c, value in zip(row, values, strict=True) if c), key=lambda term: abs(term[0]) != 1)
     (first, total), *rest = terms
@@ -80,7 +80,7 @@ def _combination(v: Lanes, row: Row, values: Sequence[str]) -> str:
     return total
 
 
-def apply_twice(v: Lanes, matrix: Matrix, values: Sequence[Sequence[str]]) -> list[list[str]]:
+def apply_twice(v: Vector, matrix: Matrix, values: Sequence[Sequence[str]]) -> list[list[str]]:
     """Return matrix @ values @ matrix^T, for values in rows."""
     # matrix @ values, column by column; then each row of that from the right: (matrix @ row^T)^T.
     columns = [apply_matrix(v, matrix, column) for column in zip(*values, strict=True)]
