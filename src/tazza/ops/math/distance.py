@@ -391,7 +391,7 @@ def dot_product_with_padding_gradient_infer(
     check_change(op, dZ, padded_count(op, X, Y))
     if op.replicate and X.dims and Y.dims and None not in (*X.dims, *Y.dims):
         lengths = sorted(product(dims[1:]) or 0 for dims in (X.dims, Y.dims))
-        fits = lengths[0] > 0 and lengths[1] % lengths[0] == 0
+        fits = lengths[0] == lengths[1] or (lengths[0] > 0 and lengths[1] % lengths[0] == 0)
         op.require(fits, f"rows of {lengths[0]} and {lengths[1]} numbers with replicate", "one must fit into the other")
     return TensorSpec(X.dims, X.dtype), TensorSpec(Y.dims, Y.dtype)
 

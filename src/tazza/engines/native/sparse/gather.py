@@ -179,7 +179,7 @@ def _zeros(v: Vector, start: str, count: str) -> None:
 def part_copies(extents: Extents, form: Form, indices: TensorSpec, slots: Mapping[str, Slot]) -> BlockLaunch:
     """Return the launch of a copy; `slots` are those of `of_letters`."""
     A, V, B = extents
-    taken = _taken(extents, form, indices) if V else 0  # nothing is taken from nothing, however often
+    taken = _taken(extents, form, indices)
     own = replace(form, single=B == 1 and A >= LEAST_OUTER)
     rows = A if own.single else A * taken
     address = SOURCES.compiled(f"gather {own}", lambda lines: write_copy(lines, own), finish_status)
@@ -198,7 +198,9 @@ def part_sums(extents: Extents, form: Form, indices: TensorSpec, slots: Mapping[
 
 
 def _taken(extents: Extents, form: Form, indices: TensorSpec) -> int:
-    """Return I."""
+    """Return I; nothing is taken from nothing, however often."""
+    if extents[1] == 0:
+        return 0
     return indices.size // max(1, extents[0]) if form.matched else indices.size
 
 
