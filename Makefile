@@ -38,7 +38,8 @@ test: venv  ## Run the tests of the package, and say what was skipped and why
 	$(BIN)/pytest -r s -m 'not delivery' $(ONE_MORE)
 
 delivery: venv  ## Tests of what goes with it: commands of documents, site, wheel, benchmarks, types of all files; six minutes
-	$(BIN)/pytest -r s -m delivery $(ONE_MORE) tests/house tests/docs tests/distribution tests/benchmarks tests/proto
+	$(BIN)/pytest -r s -m delivery $(ONE_MORE) tests/house tests/docs tests/distribution tests/benchmarks tests/proto tests/cli \
+		tests/test_python_module.py
 
 test-gpu: venv  ## Tests on a CUDA device, all cases of its engines among them; without one, says so, and runs a sample on a fake one
 	$(BIN)/pytest -r s tests/device tests/engines/cuda tests/engines/cublas tests/engines/cudnn tests/engines/nccl tests/codegen/test_nvptx.py

@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.delivery
+
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "python_module"
 

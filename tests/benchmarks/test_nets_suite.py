@@ -137,7 +137,6 @@ def test_busy_operators_are_as_long_as_they_say(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.slow
-@pytest.mark.delivery
 @pytest.mark.parametrize(
     "name", ["branches", "googlenet", "grain", "overlap", "planning", "profiling", "recurrent", "tables"]
 )

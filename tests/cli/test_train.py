@@ -416,6 +416,7 @@ def test_settings_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.delivery
 def test_the_defaults_learn_the_digits(tmp_path: Path) -> None:
     program = "from tazza.cli import main; main()"
     done = subprocess.run(

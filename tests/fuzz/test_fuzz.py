@@ -12,7 +12,7 @@ from tests.fuzz.watch import Job, Tally, watch
 FOUND = Path(__file__).parents[1] / "data" / "fuzz" / "found"
 BYTES_MAX = 300_000
 FAST = 60
-SLOW = {"nets": 400, "bytes": 500, "files": 400, "commands": 40}
+SLOW = {"nets": 300, "bytes": 400, "files": 300, "commands": 30}
 
 
 def nothing_found(tally: Tally) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,23 +18,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tazza.operator import SCHEMAS, Role, find_schema
+from tazza.operator import Role, find_schema
 from tests.judge.draw import draw, drawable
+from tests.operator.groups import GROUPS, in_groups
 from tests.operator.spoiled import WRONG, Answer, Wrong, differs, wrong_indices
 
 ROOT = Path(__file__).parents[2]
 
 
-def picking() -> dict[str, list[str]]:
-    """Return folder of families -> the operators in it that take indices, as far as problems can be drawn."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    for type in drawable():
-        if any(spec.role is Role.INDEX for spec in find_schema(type).inputs):
-            found[SCHEMAS[type].module.split(".")[-2]].append(type)
-    return found
-
-
-PICKING = picking()
+PICKING = [type for type in drawable() if any(spec.role is Role.INDEX for spec in find_schema(type).inputs)]
+"""The operators that take indices, as far as problems can be drawn."""
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -52,9 +44,9 @@ def assert_right(types: Sequence[str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folder", sorted(PICKING))
-def test_wrong_indices_are_named_and_not_followed(folder: str) -> None:
-    assert_right(PICKING[folder])
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_wrong_indices_are_named_and_not_followed(group: int) -> None:
+    assert_right(in_groups(PICKING)[group])
 
 
 # -- the law itself ----------------------------------------------------------------------------------------------------
@@ -62,6 +54,7 @@ def test_wrong_indices_are_named_and_not_followed(folder: str) -> None:
 OUTSIDE = """
 import sys
 import numpy as np
+from tests.operator.groups import GROUPS, in_groups
 from tests.operator.spoiled import between_pages
 x = between_pages(np.arange(6.0), at_end={at_end})
 print(x.sum(), flush=True)

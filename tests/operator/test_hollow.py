@@ -9,30 +9,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tazza.operator import SCHEMAS
 from tests.judge.draw import draw, drawable
+from tests.operator.groups import GROUPS, in_groups
 from tests.operator.hollow import hollow
 from tests.operator.spoiled import WRONG
 
 ROOT = Path(__file__).parents[2]
-
-
-def by_folder() -> dict[str, list[str]]:
-    """Return folder of families -> the operators in it, as far as problems can be drawn."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    for kind in drawable():
-        found[SCHEMAS[kind].module.split(".")[-2]].append(kind)
-    return found
-
-
-FOLDERS = by_folder()
 
 
 def assert_right(kinds: Sequence[str]) -> None:
@@ -45,9 +33,9 @@ def assert_right(kinds: Sequence[str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folder", sorted(FOLDERS))
-def test_inputs_without_elements(folder: str) -> None:
-    assert_right(FOLDERS[folder])
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_inputs_without_elements(group: int) -> None:
+    assert_right(in_groups(drawable())[group])
 
 
 def test_what_is_hollow() -> None:
