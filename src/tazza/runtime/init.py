@@ -103,21 +103,8 @@ class Initializer:
 
         return decorate
 
-    def global_init(self, argv: Sequence[str] | None = None) -> list[str]:
-        """Run early functions, parse flags and set up logging, run functions; return `argv` without the flags.
-
-        A second call only parses flags. A call from inside of a start-up function does nothing. Calls of other threads
-        wait for the first; so a start-up function must not wait for a thread that calls this. After an error it may be
-        called again, and goes on with the functions that have not completed.
-
-        Args:
-            argv: program name and its arguments, as `sys.argv`; None for neither.
-
-        Raises:
-            InitError: an unknown flag, a value that a flag does not take, or a function that failed. No flag changes
-                then.
-        """
-        argv = [] if argv is None else argv
+    def global_init(self, argv: Sequence[str]) -> list[str]:
+        """Run the phases, or only parse flags if they ran; see the function of this name."""
         if self._owner == threading.get_ident():
             return list(argv)  # a function called back into it
         with self._running:
@@ -196,4 +183,21 @@ _process = Initializer()
 EARLY_FUNCTIONS = _process.early
 FUNCTIONS = _process.functions
 early_init, init_function = _process.early_init, _process.init_function
-global_init, initialized, require_init = _process.global_init, _process.initialized, _process.require_init
+initialized, require_init = _process.initialized, _process.require_init
+
+
+def global_init(argv: Sequence[str] | None = None) -> list[str]:
+    """Run early functions, parse flags and set up logging, run functions; return `argv` without the flags.
+
+    A second call only parses flags. A call from inside of a start-up function does nothing. Calls of other threads
+    wait for the first; so a start-up function must not wait for a thread that calls this. After an error it may be
+    called again, and goes on with the functions that have not completed.
+
+    Args:
+        argv: program name and its arguments, as `sys.argv`; None for neither.
+
+    Raises:
+        InitError: an unknown flag, a value that a flag does not take, or a function that failed. No flag changes
+            then.
+    """
+    return _process.global_init([] if argv is None else argv)
