@@ -83,3 +83,9 @@ def test_a_name_stands_once() -> None:
 def test_another_name_is_no_word() -> None:
     with pytest.raises(SchemaError, match="no word 'height' in a block of threads, rows"):
         FIELDS.place("height")
+
+
+@pytest.mark.parametrize("name", ["address", "tail", "_lines"])
+def test_a_word_hides_nothing_of_what_reads_it(name: str) -> None:
+    with pytest.raises(SchemaError, match=f"what reads a block has {name} itself"):
+        Fields(f"threads {name}")

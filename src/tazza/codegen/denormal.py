@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable
 
 from tazza.codegen.emit import Lines
-
-FLUSHED = 0x8040
-"""Bits 15 (results) and 6 (operands) of MXCSR. Source: Intel SDM, volume 1, 10.2.3."""
+from tazza.runtime.segment import FLUSH, can_flush
 
 
 def with_denormals(lines: Lines, body: Callable[[], object]) -> None:
     """Write `body`, in which this thread tells denormals from 0, and then what it did before."""
-    if platform.machine() not in ("x86_64", "AMD64"):
+    if not can_flush():
         body()
         return
     lines.declare("void @llvm.x86.sse.stmxcsr(ptr)")
     lines.declare("void @llvm.x86.sse.ldmxcsr(ptr)")
     before, now = lines.let("alloca i32"), lines.let("alloca i32")
     lines.do(f"call void @llvm.x86.sse.stmxcsr(ptr {before})")
-    exact = lines.let(f"and i32 {lines.let(f'load i32, ptr {before}')}, {0xFFFFFFFF ^ FLUSHED}")
+    exact = lines.let(f"and i32 {lines.let(f'load i32, ptr {before}')}, {0xFFFFFFFF ^ FLUSH}")
     lines.do(f"store i32 {exact}, ptr {now}")
     lines.do(f"call void @llvm.x86.sse.ldmxcsr(ptr {now})")
     body()

@@ -28,7 +28,7 @@ class Fields:
         """Name them, with spaces between; `after` others, which a kernel shares with its like.
 
         Raises:
-            SchemaError: two have one name.
+            SchemaError: two have one name, or one has a name that stands for something else where they are read.
         """
         given: list[tuple[str, str]] = [] if after is None else list(after.types.items())
         for names, type in ((numbers, "i64"), (own, "i64"), (doubles, "double"), (addresses, "ptr")):
@@ -37,6 +37,9 @@ class Fields:
         """LLVM's type of each, in the order of the block."""
         if len(self.types) < len(given):
             raise SchemaError(f"words of a block with one name: {', '.join(name for name, _ in given)}")
+        own_names = [name for name in self.types if hasattr(Reader, name) or name.startswith("_")]
+        if own_names:
+            raise SchemaError(f"what reads a block has {', '.join(own_names)} itself: no names for its words")
         self._places = {name: place for place, name in enumerate(self.types)}
         self._usual: dict[str, Word | float] = {
             **({} if after is None else after._usual),

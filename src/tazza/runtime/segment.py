@@ -34,7 +34,8 @@ from tazza.runtime.threads import thread_count
 STATUS = 0xFFFFFFFF
 _FUNCTION = ctypes.CFUNCTYPE(*[ctypes.c_int64] * 5)
 _HEADER_WORDS = 5
-_FLUSH = 0x8040  # bits 15 (results) and 6 (operands) of MXCSR: denormals count as 0; Intel SDM, volume 1, 10.2.3
+FLUSH = 0x8040
+"""Bits 15 (results) and 6 (operands) of MXCSR: denormals count as 0. Source: Intel SDM, volume 1, 10.2.3."""
 _MXCSR = """
 declare void @llvm.x86.sse.stmxcsr(ptr)
 declare void @llvm.x86.sse.ldmxcsr(ptr)
@@ -43,7 +44,7 @@ _SET = f"""
   %mode = alloca i32
   call void @llvm.x86.sse.stmxcsr(ptr %mode)
   %found = load i32, ptr %mode
-  %flushing = or i32 %found, {_FLUSH}
+  %flushing = or i32 %found, {FLUSH}
   store i32 %flushing, ptr %mode
   call void @llvm.x86.sse.ldmxcsr(ptr %mode)
 """
@@ -223,7 +224,7 @@ def _openmp() -> tuple[int, int]:
 
 
 def _loop_text(name: str) -> str:
-    flushes = _can_flush()
+    flushes = can_flush()
     return _LOOP.format(
         name=name,
         mxcsr=_MXCSR if flushes else "",
@@ -243,7 +244,8 @@ def _loads(base: str, fields: str) -> str:
     )
 
 
-def _can_flush() -> bool:
+def can_flush() -> bool:
+    """Whether the processor has MXCSR, which says what denormals count as."""
     return platform.machine() in ("x86_64", "AMD64")
 
 
@@ -252,7 +254,7 @@ def _flush_workers(count: int) -> None:
     _thread.flushed = count
     if count > 1:
         check_threads()  # from here on there are threads
-    if unavailable() is not None or openmp_unavailable() is not None or not _can_flush():
+    if unavailable() is not None or openmp_unavailable() is not None or not can_flush():
         return
     if not has_library_regions():  # our workers compute in the mode of whoever began a region
         return
