@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tazza.codegen.emit import Lines, Vector
+from tazza.codegen.function import Emission
+from tazza.codegen.loop import when
 from tazza.codegen.nvptx import GridKernel, barrier, place, shared
-from tazza.codegen.rows import when
-from tazza.codegen.vector import Emission
+from tazza.codegen.term import Lines
+from tazza.codegen.vector import Vector
 from tazza.tensor import DataType
 from tazza.tensor.expression import Expression
+from tests.launching import pointer_at, word_at
 
 
 def elementwise(result: Expression, names: Sequence[str], threads: int, *, bits: int = 32) -> GridKernel:
@@ -19,14 +21,14 @@ def elementwise(result: Expression, names: Sequence[str], threads: int, *, bits:
     def write(lines: Lines) -> None:
         v = Vector(lines, 1, dtype)
         thread, block = place(lines)
-        i = lines.let(f"add i64 {lines.let(f'mul i64 {block}, {threads}')}, {thread}")
+        i = block * threads + thread
 
         def one() -> None:
-            values = {name: v.load(lines.load_pointer("%block", k), i, None) for k, name in enumerate(names)}
-            Y = lines.load_pointer("%block", len(names))
+            values = {name: v.load(pointer_at(lines, k), i, None) for k, name in enumerate(names)}
+            Y = pointer_at(lines, len(names))
             v.store(Emission(v, values).write(result), Y, i, None)
 
-        when(lines, lines.let(f"icmp slt i64 {i}, {lines.load_word('%block', len(names) + 1)}"), one)
+        when(i < word_at(lines, len(names) + 1), one)
 
     return GridKernel(len(names) + 2, write)
 
@@ -38,22 +40,19 @@ def row_sums(threads: int) -> GridKernel:
         v = Vector(lines, 1, DataType.DOUBLE)
         thread, row = place(lines)
         S = shared(lines)
-        i = lines.let(f"add i64 {lines.let(f'mul i64 {row}, {threads}')}, {thread}")
-        v.store(v.load(lines.load_pointer("%block", 0), i, None), S, thread, None)
+        i = row * threads + thread
+        v.store(v.load(pointer_at(lines, 0), i, None), S, thread, None)
         step = threads // 2
         while step:
 
             def halve(step: int = step) -> None:
-                other = v.load(S, lines.let(f"add i64 {thread}, {step}"), None)
-                v.store(v.add(v.load(S, thread, None), other), S, thread, None)
+                other = v.load(S, thread + step, None)
+                v.store(v.load(S, thread, None) + other, S, thread, None)
 
             barrier(lines)
-            when(lines, lines.let(f"icmp slt i64 {thread}, {step}"), halve)
+            when(thread < step, halve)
             step //= 2
 
-        def tell() -> None:
-            v.store(v.load(S, "0", None), lines.load_pointer("%block", 1), row, None)
-
-        when(lines, lines.let(f"icmp eq i64 {thread}, 0"), tell)
+        when(thread.equals(0), lambda: v.store(v.load(S, 0, None), pointer_at(lines, 1), row, None))
 
     return GridKernel(2, write, threads)

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import compiled
+from tazza.codegen.term import Lines, Term
 from tazza.device import Generator, current_context
 from tazza.operator import Array, Launch, Operands
 from tazza.operator.reorder import bind_reorder
@@ -60,3 +60,13 @@ def copied_into(source: Tensor, layout: Opaque, dtype: DataType = DataType.FLOAT
     target.reserve()
     bind_reorder(source, target, current_context(CPUPlace()))()
     return target.storage.window(dtype, (layout.nbytes // dtype.itemsize,), 0, None).copy()
+
+
+def word_at(lines: Lines, k: int) -> Term:
+    """Return word k of the block."""
+    return lines.block_start[k]
+
+
+def pointer_at(lines: Lines, k: int) -> Term:
+    """Return the address of floats that is word k of the block."""
+    return lines.block_start.at(k).of("ptr").load().of("float")

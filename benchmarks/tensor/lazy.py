@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from tazza.array.deferred import Lazy, apply, bind, lazy
-from tazza.codegen.emit import Lines
+from tazza.codegen.vector import Lines
 from tazza.codegen.kernel import compiled
 from tazza.codegen.loop import count_loop, share
 from tazza.engines.native.direct import AHEAD_BYTES, runner

@@ -9,7 +9,7 @@ import pytest
 
 from tazza.codegen.arc import FAR, NEAR
 from tazza.codegen.kernel import unavailable
-from tests.codegen.test_vector import array, compute
+from tests.codegen.test_function import array, compute
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 

@@ -11,10 +11,12 @@ import pytest
 from numpy.typing import NDArray
 
 from tazza.codegen import avx512
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.kernel import OWN, unavailable
+from tazza.codegen.term import Lines, Term
+from tazza.codegen.vector import Vector
 from tazza.runtime.native_code import processor
 from tazza.tensor import DataType
+from tests.launching import pointer_at
 
 pytestmark = [
     pytest.mark.skipif(unavailable() is not None, reason=str(unavailable())),
@@ -23,12 +25,12 @@ pytestmark = [
 
 Array = NDArray[Any]
 TABLE = tuple(0.5 * k for k in range(16))
-CASES: dict[str, tuple[Callable[[Vector, str], str], Callable[[Array], Array]]] = {
-    "scaled": (lambda v, x: avx512.scaled(v, v.constant(3.0), x), lambda x: np.ldexp(np.float32(3), x.astype(int))),
+CASES: dict[str, tuple[Callable[[Term], Term], Callable[[Array], Array]]] = {
+    "scaled": (lambda x: avx512.scaled(x.like(3.0), x), lambda x: np.ldexp(np.float32(3), x.astype(int))),
     "exponent": (avx512.exponent, lambda x: np.floor(np.log2(x))),
     "mantissa": (avx512.mantissa, lambda x: x / 2 ** np.floor(np.log2(x / np.float32(0.75)))),
     "reciprocal": (avx512.reciprocal, lambda x: 1 / x),
-    "chosen": (lambda v, x: avx512.chosen(v, TABLE, v.bits_of(x)), lambda x: x.view(np.int32) % 16 / 2),
+    "chosen": (lambda x: avx512.chosen(TABLE, x.as_bits()), lambda x: x.view(np.int32) % 16 / 2),
 }
 
 
@@ -39,9 +41,9 @@ def test_instruction(name: str, count: int) -> None:
 
     def work(lines: Lines) -> None:
         v = Vector(lines, count)
-        assert avx512.fits(v)
-        given = v.load(lines.load_pointer("%block", 1), "0", None)
-        v.store(function(v, given), lines.load_pointer("%block", 2), "0", None)
+        given = v.load(pointer_at(lines, 1), 0, None)
+        assert avx512.fits(given)
+        v.store(function(given), pointer_at(lines, 2), 0, None)
 
     x = np.arange(1, count + 1, dtype=np.float32)
     y = np.empty_like(x)
@@ -51,6 +53,5 @@ def test_instruction(name: str, count: int) -> None:
 
 
 def test_other_vectors_do_not_fit() -> None:
-    assert not any(
-        avx512.fits(v) for v in (Vector(Lines(), 8), Vector(Lines(), 24), Vector(Lines(), 16, DataType.DOUBLE))
-    )
+    others = Vector(Lines(), 8), Vector(Lines(), 24), Vector(Lines(), 16, DataType.DOUBLE)
+    assert not any(avx512.fits(v.constant(1)) for v in others)

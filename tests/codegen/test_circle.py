@@ -7,7 +7,7 @@ import pytest
 
 from tazza.codegen.circle import LARGEST_ANGLE, SMALL_ANGLE
 from tazza.codegen.kernel import unavailable
-from tests.codegen.test_vector import compute
+from tests.codegen.test_function import compute
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tazza.codegen.denormal import with_denormals
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import unavailable
+from tazza.codegen.term import Lines
 from tazza.operator import run_op
 from tests.check import engines_of
 from tests.launching import run_kernel
@@ -21,12 +21,12 @@ LEAST = np.float32(1e-45)
 
 def test_they_are_told_from_0_within_alone() -> None:
     def work(lines: Lines) -> None:
-        at = BLOCK.read(lines)
+        at = BLOCK.lazily(lines)
 
         def compare(place: int) -> None:
-            above = lines.let(f"fcmp ogt float {lines.let(f'load float, ptr {at.x}')}, 0.0")
-            target = lines.let(f"getelementptr i64, ptr {at.y}, i64 {place}")
-            lines.do(f"store volatile i64 {lines.let(f'zext i1 {above} to i64')}, ptr {target}")
+            above = at.x.of("float").load() > 0.0
+            target = at.y.of("i64").at(place)
+            lines.do(f"store volatile i64 {above.to_unsigned('i64')}, ptr {target}")
 
         with_denormals(lines, lambda: compare(0))
 

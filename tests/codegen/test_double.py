@@ -11,10 +11,11 @@ import pytest
 from numpy.typing import NDArray
 
 from tazza.codegen import double
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.kernel import OWN, unavailable
 from tazza.codegen.loop import lanes_of, sweep
+from tazza.codegen.term import Lines, Term
 from tazza.tensor import DataType
+from tests.launching import pointer_at, word_at
 
 pytestmark = [
     pytest.mark.skipif(unavailable() is not None, reason=str(unavailable())),
@@ -23,10 +24,10 @@ pytestmark = [
 
 Array = NDArray[Any]
 RANDOM = np.random.default_rng(3)
-FUNCTIONS: dict[str, tuple[Callable[[Vector, str], str], Callable[[Array], Array]]] = {
+FUNCTIONS: dict[str, tuple[Callable[[Term], Term], Callable[[Array], Array]]] = {
     "log": (double.log, np.log),
-    "sin": (lambda v, x: double.sine_cosine(v, x)[0], np.sin),
-    "cos": (lambda v, x: double.sine_cosine(v, x)[1], np.cos),
+    "sin": (lambda x: double.sine_cosine(x)[0], np.sin),
+    "cos": (lambda x: double.sine_cosine(x)[1], np.cos),
 }
 
 
@@ -35,14 +36,14 @@ def compute(name: str, x: Array) -> Array:
 
     def work(lines: Lines) -> None:
         v = lanes_of(lines, DataType.DOUBLE)
-        source, target = lines.load_pointer("%block", 2), lines.load_pointer("%block", 3)
+        source, target = pointer_at(lines, 2), pointer_at(lines, 3)
 
-        def body(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+        def body(i: Term, mask: Term | None, carried: Sequence[Term]) -> Sequence[Term]:
             given = v.load(source, i, mask, v.constant(1.0))
-            v.store(FUNCTIONS[name][0](v, given), target, i, mask)
+            v.store(FUNCTIONS[name][0](given), target, i, mask)
             return carried
 
-        sweep(v, "0", lines.load_word("%block", 1), body)
+        sweep(v, 0, word_at(lines, 1), body)
 
     y = np.empty_like(x)
     block = np.array([1, x.size, x.ctypes.data, y.ctypes.data], np.int64)

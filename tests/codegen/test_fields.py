@@ -7,8 +7,8 @@ import struct
 import pytest
 
 from tazza.codegen.block import Slot
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
+from tazza.codegen.term import Lines, Term
 from tazza.errors import SchemaError
 
 HEAD = Fields("threads rows", own="status")
@@ -35,7 +35,7 @@ def _bits(value: float) -> int:
 @pytest.mark.parametrize(("name", "type"), [("threads", "i64"), ("status", "i64"), ("scale", "double"), ("X", "ptr")])
 def test_a_word_is_read_where_it_lies_as_what_it_is(name: str, type: str, first: int) -> None:
     lines = Lines()
-    found = getattr(FIELDS.read(lines, first), name)
+    found = getattr(FIELDS.lazily(lines, first), name)
     text = lines.text("void @f(ptr %block)")
     assert f"i64 {first + list(FIELDS).index(name)}" in text
     assert f"{found} = load {type}, ptr" in text
@@ -43,18 +43,18 @@ def test_a_word_is_read_where_it_lies_as_what_it_is(name: str, type: str, first:
 
 def test_words_are_read_once_at_the_start_and_behind_them_one_after_the_other() -> None:
     lines = Lines()
-    at = FIELDS.load(lines, 1)
+    at = FIELDS.loaded(lines, 1)
     loads = len(lines.lines)
-    assert at["width"] == at.width
+    assert at["width"] is at.width
     assert len(lines.lines) == loads
     tail = at.tail()
     tail.take(1, "ptr")
     assert len(tail.take(2, "double")) == 2
-    last = tail.address()
+    last = tail.take_place()
     places = [int(line.rpartition(" ")[2]) for line in lines.lines if "getelementptr" in line]
     assert places[0] == 1 + FIELDS.place("X"), "addresses first"
     assert sorted(places) == list(range(1, 1 + len(FIELDS) + 4))
-    assert last in lines.lines[-1]
+    assert last.text in lines.lines[-1]
     assert [line.split("load ")[1].split(",")[0] for line in lines.lines[loads:] if "load" in line] == [
         *("ptr", "double", "double")
     ]
@@ -62,9 +62,9 @@ def test_words_are_read_once_at_the_start_and_behind_them_one_after_the_other() 
 
 def test_words_may_lie_in_a_table_of_their_own() -> None:
     lines = Lines()
-    found = HEAD.read(lines, 1, "%table").rows
+    found = HEAD.lazily(lines, 1, Term(lines, "ptr", "%table")).rows
     assert lines.text("void @f(ptr %table)").count("getelementptr i64, ptr %table, i64 2") == 1
-    assert found in lines.lines[-1]
+    assert found.text in lines.lines[-1]
 
 
 @pytest.mark.parametrize("wrong", [{"columns": 7}, {"status": 1, "other": 2}])
@@ -85,7 +85,7 @@ def test_another_name_is_no_word() -> None:
         FIELDS.place("height")
 
 
-@pytest.mark.parametrize("name", ["address", "tail", "_lines"])
+@pytest.mark.parametrize("name", ["address", "tail", "_block"])
 def test_a_word_hides_nothing_of_what_reads_it(name: str) -> None:
     with pytest.raises(SchemaError, match=f"what reads a block has {name} itself"):
         Fields(f"threads {name}")

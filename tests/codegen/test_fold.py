@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fold import fold_lanes
+from tazza.codegen.term import Lines, Term
+from tazza.codegen.vector import Vector
 
 
 def test_every_vector_ends_up_in_its_lane() -> None:
@@ -12,7 +13,7 @@ def test_every_vector_ends_up_in_its_lane() -> None:
         lines = Lines()
         v = Vector(lines, count)
         held = {f"%in{i}": [frozenset({(i, lane)}) for lane in range(count)] for i in range(count)}
-        result = fold_lanes(v, list(held))
+        result = fold_lanes(v, [Term(lines, v.type, name) for name in held])
         for line in lines.lines:
             name, text = (part.strip() for part in line.split("=", 1))
             if text.startswith("shufflevector"):
@@ -23,7 +24,7 @@ def test_every_vector_ends_up_in_its_lane() -> None:
                 a, b = text.replace(",", "").split()[-2:]
                 assert all(not (one & other) for one, other in zip(held[a], held[b], strict=True))
                 held[name] = [one | other for one, other in zip(held[a], held[b], strict=True)]
-        assert held[result] == [frozenset((i, lane) for lane in range(count)) for i in range(count)]
+        assert held[result.text] == [frozenset((i, lane) for lane in range(count)) for i in range(count)]
 
 
 def _shuffle(text: str) -> tuple[str, str, list[int]]:

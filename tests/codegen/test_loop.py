@@ -7,10 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import lane_count, unavailable
 from tazza.codegen.loop import (
-    KINDS,
     carry_loop,
     chosen,
     count_loop,
@@ -22,9 +20,10 @@ from tazza.codegen.loop import (
     sweep,
     while_loop,
 )
-from tazza.codegen.rows import element
+from tazza.codegen.term import Lines, Term
+from tazza.codegen.vector import KINDS
 from tazza.tensor import DataType
-from tests.launching import run_kernel
+from tests.launching import pointer_at, run_kernel, word_at
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 
@@ -36,11 +35,11 @@ def test_count_loop(begin: int, end: int) -> None:
     marks = np.zeros(7, np.int64)
 
     def work(lines: Lines) -> None:
-        def mark(i: str) -> None:
-            lines.do(f"store i64 {lines.let(f'add i64 {i}, 10')}, ptr {element(lines, place, i, 'i64')}")
+        def mark(i: Term) -> None:
+            place.of("i64")[i] = i + 10
 
-        first, last = (lines.load_word("%block", word) for word in (1, 2))
-        place = lines.load_pointer("%block", 3)
+        first, last = (word_at(lines, word) for word in (1, 2))
+        place = pointer_at(lines, 3)
         count_loop(lines, first, last, mark)
 
     run_kernel("loops: count", work, 1, begin, end, marks.ctypes.data)
@@ -54,19 +53,19 @@ def test_carry_and_fold(count: int) -> None:
     X, Y = np.arange(1, 1 + max(count, 1) * L, dtype=np.float32), np.full(3 * L, np.nan, np.float32)
 
     def work(lines: Lines) -> None:
-        v, n = lanes_of(lines), lines.load_word("%block", 1)
-        source, target = (lines.load_pointer("%block", word) for word in (2, 3))
+        v, n = lanes_of(lines), word_at(lines, 1)
+        source, target = (pointer_at(lines, word) for word in (2, 3))
 
-        def vector(i: str) -> str:
-            return v.load(source, lines.let(f"mul i64 {i}, {L}"), None)
+        def vector(i: Term) -> Term:
+            return v.load(source, i * L, None)
 
-        def turn(i: str, sums: Sequence[str]) -> Sequence[str]:
-            return [v.add(sums[1], vector(i)), sums[0]]
+        def turn(i: Term, sums: Sequence[Term]) -> Sequence[Term]:
+            return [sums[1] + vector(i), sums[0]]
 
-        found = carry_loop(v, "0", n, [v.constant(1.0), v.constant(2.0)], turn)
-        found.append(fold_loop(v, "0", n, v.constant(0.5), lambda i, total: v.add(total, vector(i))))
+        found = carry_loop(0, n, [v.constant(1.0), v.constant(2.0)], turn)
+        found.append(fold_loop(0, n, v.constant(0.5), lambda i, total: total + vector(i)))
         for k, value in enumerate(found):
-            v.store(value, target, str(k * L), None)
+            v.store(value, target, k * L, None)
 
     run_kernel("loops: carry and fold", work, 1, count, X.ctypes.data, Y.ctypes.data)
     one, other, total = np.full(L, 1.0), np.full(L, 2.0), np.full(L, 0.5)
@@ -87,8 +86,8 @@ def test_elements_of_each_type_come_and_go(dtype: DataType, bits: int) -> None:
 
     def work(lines: Lines) -> None:
         v = lanes_of(lines, DataType.FLOAT if bits == 32 else DataType.DOUBLE)
-        source, target = (lines.load_pointer("%block", word) for word in (1, 2))
-        v.store(v.mul(v.load(source, "0", None, dtype=dtype), v.constant(1.25)), target, "0", None, dtype=dtype)
+        source, target = (pointer_at(lines, word) for word in (1, 2))
+        v.store(v.load(source, 0, None, dtype=dtype) * 1.25, target, 0, None, dtype=dtype)
 
     run_kernel(f"loops: {dtype} in {bits}", work, 1, X.ctypes.data, Y.ctypes.data)
     computed = X.astype(f"float{bits}") * 1.25
@@ -103,14 +102,14 @@ def test_sweep_over_the_parts_of_threads(n: int, threads: int) -> None:
 
     def work(lines: Lines) -> None:
         v = lanes_of(lines)
-        source, target = (lines.load_pointer("%block", word) for word in (2, 3))
+        source, target = (pointer_at(lines, word) for word in (2, 3))
 
-        def double(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+        def double(i: Term, mask: Term | None, carried: Sequence[Term]) -> Sequence[Term]:
             value = v.load(source, i, mask)
-            v.store(v.add(value, value), target, i, mask)
+            v.store(value + value, target, i, mask)
             return carried
 
-        sweep(v, *share(lines, lines.load_word("%block", 1)), double)
+        sweep(v, *share(lines, word_at(lines, 1)), double)
 
     run_kernel("loops: sweep", work, threads, n, X.ctypes.data, Y.ctypes.data)
     np.testing.assert_array_equal(Y[:n], 2 * X[:n])
@@ -123,13 +122,11 @@ def test_loops_of_whole_steps(begin: int, end: int, step: int, turns: int) -> No
     found = np.zeros(2, np.int64)
 
     def work(lines: Lines) -> None:
-        first, last = (lines.load_word("%block", word) for word in (1, 2))
-        out = lines.load_pointer("%block", 3)
-        i, (total,) = step_loop(
-            lines, "i64", (first, last, step), ["100"], lambda i, sums: [lines.let(f"add i64 {sums[0]}, {i}")]
-        )
+        first, last = (word_at(lines, word) for word in (1, 2))
+        out = pointer_at(lines, 3)
+        i, (total,) = step_loop(lines, (first, last, step), [100], lambda i, sums: [sums[0] + i])
         for k, value in enumerate((i, total)):
-            lines.do(f"store i64 {value}, ptr {element(lines, out, str(k), 'i64')}")
+            out.of("i64")[k] = value
 
     run_kernel(f"loops: steps of {step}", work, 1, begin, end, found.ctypes.data)
     assert found.tolist() == [begin + turns * step, 100 + sum(begin + k * step for k in range(turns))]
@@ -141,21 +138,15 @@ def test_a_loop_that_ends_by_what_it_carries(start: int, turns: int) -> None:
     found = np.zeros(1, np.int32)
 
     def work(lines: Lines) -> None:
-        def turn(values: Sequence[str]) -> list[str]:
+        def turn(values: Sequence[Term]) -> list[Term]:
             n, count = values
-            odd = lines.let(f"trunc i64 {n} to i1")
-            (following,) = chosen(
-                lines,
-                odd,
-                "i64",
-                lambda: [lines.let(f"add i64 {lines.let(f'mul i64 {n}, 3')}, 1")],
-                lambda: [lines.let(f"lshr i64 {n}, 1")],
-            )
-            return [following, lines.let(f"add i32 {count}, 1")]
+            odd = n.to("i1")
+            (following,) = chosen(odd, lambda: [n * 3 + 1], lambda: [n.shifted_down(1)])
+            return [following, count + 1]
 
-        starts = [("i64", lines.load_word("%block", 1)), ("i32", "0")]
-        _, count = while_loop(lines, starts, lambda values: lines.let(f"icmp ne i64 {values[0]}, 1"), turn)
-        lines.do(f"store i32 {count}, ptr {lines.load_pointer('%block', 2)}")
+        starts = [word_at(lines, 1), lines.number(0, "i32")]
+        _, count = while_loop(lines, starts, lambda values: values[0].differs(1), turn)
+        pointer_at(lines, 2).of("i32").store(count)
 
     run_kernel("loops: by what is carried", work, 1, start, found.ctypes.data)
     assert found.tolist() == [turns]
@@ -166,9 +157,9 @@ def test_each_vector(n: int) -> None:
     X, Y = np.arange(n + 1, dtype=np.float32), np.full(n + 1, -1, np.float32)
 
     def work(lines: Lines) -> None:
-        v, end = lanes_of(lines), lines.load_word("%block", 1)
-        source, target = (lines.load_pointer("%block", word) for word in (2, 3))
-        each_vector(v, "0", end, lambda i, mask: v.store(v.load(source, i, mask), target, i, mask))
+        v, end = lanes_of(lines), word_at(lines, 1)
+        source, target = (pointer_at(lines, word) for word in (2, 3))
+        each_vector(v, 0, end, lambda i, mask: v.store(v.load(source, i, mask), target, i, mask))
 
     run_kernel("loops: each vector", work, 1, n, X.ctypes.data, Y.ctypes.data)
     np.testing.assert_array_equal(Y, [*range(n), -1])

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import unavailable
 from tazza.codegen.loop import count_loop
 from tazza.codegen.nest import Nest, merged, nest_words
-from tazza.codegen.rows import element
+from tazza.codegen.term import Lines, Term
 from tests.launching import run_kernel
 
 EXTENTS = st.lists(st.integers(1, 4), max_size=4)
@@ -54,11 +53,11 @@ def test_a_kernel_goes_over_rows_as_its_words_say(threads: int, by_rows: bool | 
         nest = Nest(lines, 2, 2)
         (step,) = nest.tail.take(1)
 
-        def row(pointers: list[str], begin: str, end: str) -> None:
-            def one(k: str) -> None:
-                x, y = (element(lines, pointer, k, "i64") for pointer in pointers)
-                value = lines.let(f"load i64, ptr {x}")
-                lines.do(f"store i64 {lines.let(f'add i64 {value}, {step}')}, ptr {y}")
+        def row(pointers: list[Term], begin: Term, end: Term) -> None:
+            def one(k: Term) -> None:
+                x, y = (pointer.of("i64").at(k) for pointer in pointers)
+                value = x.of("i64").load()
+                y.of("i64").store(value + step)
 
             count_loop(lines, begin, end, one)
 

@@ -10,14 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import unavailable
 from tazza.codegen.nvptx import GridKernel, code_of, place, ptx_of
+from tazza.codegen.term import Lines
 from tazza.errors import UnsupportedError
 from tazza.runtime import native_code
 from tazza.tensor.expression import Expression
 from tests.cuda_grid import MEETINGS, Grid, backwards
 from tests.grid_kernels import elementwise, row_sums
+from tests.launching import pointer_at
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 
@@ -71,10 +72,10 @@ def test_threads_that_hang_on_each_other_are_found() -> None:
 
     def write(lines: Lines) -> None:
         t = place(lines)[0]
-        here = lines.let(f"getelementptr i64, ptr {lines.load_pointer('%block', 0)}, i64 {t}")
-        before = lines.let(f"getelementptr i64, ptr {here}, i64 -1")
-        total = lines.let(f"add i64 {lines.let(f'load i64, ptr {before}')}, {lines.let(f'load i64, ptr {here}')}")
-        lines.do(f"store i64 {total}, ptr {here}")
+        here = pointer_at(lines, 0).of("i64").at(t)
+        before = here.of("i64").at(-1)
+        total = before.of("i64").load() + here.of("i64").load()
+        here.of("i64").store(total)
 
     found: list[list[int]] = []
     for order in (nullcontext(), backwards()):

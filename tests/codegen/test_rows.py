@@ -9,26 +9,22 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import lane_count, unavailable
-from tazza.codegen.loop import lanes_of
+from tazza.codegen.loop import lanes_of, when
 from tazza.codegen.rows import (
     ROWS,
     ask_ahead,
     each_row,
-    element,
     finish_status,
-    first_lane,
     report,
-    row_at,
     row_total,
     softmax_row,
     sum_float64,
-    when,
     with_label,
 )
+from tazza.codegen.term import Lines, Number, Term
 from tazza.runtime.native import call_native
-from tests.launching import kernel_of, run_kernel
+from tests.launching import kernel_of, pointer_at, run_kernel, word_at
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 
@@ -37,8 +33,8 @@ N, D, STATUS = (ROWS.place(name) for name in ("N", "D", "status"))
 FIRST = len(ROWS)
 
 
-def store(lines: Lines, value: str, pointer: str, index: str, kind: str = "i64") -> None:
-    lines.do(f"store {kind} {value}, ptr {element(lines, pointer, index, kind)}")
+def store(lines: Lines, value: Number, pointer: Term, index: Number, kind: str = "i64") -> None:
+    pointer.of(kind)[index] = value
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -48,11 +44,11 @@ def test_threads_share_the_rows(count: int, threads: int) -> None:
     marks = np.zeros(count + 1, np.int64)
 
     def work(lines: Lines) -> None:
-        out = lines.load_pointer("%block", FIRST)
+        out = pointer_at(lines, FIRST)
 
-        def row(n: str) -> None:
-            before = lines.let(f"load i64, ptr {element(lines, out, n, 'i64')}")
-            store(lines, lines.let(f"add i64 {before}, 1"), out, n)
+        def row(n: Term) -> None:
+            before = out.of("i64")[n]
+            store(lines, before + 1, out, n)
 
         each_row(lines, row)
 
@@ -64,9 +60,9 @@ def test_rows_and_elements_have_addresses() -> None:
     X, found = np.arange(35, dtype=np.float32).reshape(5, 7), np.zeros(2, np.float32)
 
     def work(lines: Lines) -> None:
-        x, out = (lines.load_pointer("%block", FIRST + k) for k in range(2))
-        for k, at in enumerate((row_at(lines, x, "3", "7"), element(lines, x, "11"))):
-            store(lines, lines.let(f"load float, ptr {at}"), out, str(k), "float")
+        x, out = (pointer_at(lines, FIRST + k) for k in range(2))
+        for k, at in enumerate((x.at(3 * 7), x.at(11))):
+            store(lines, at.of("float").load(), out, k, "float")
 
     run_kernel("rows: addresses", work, 1, 5, 7, 0, X.ctypes.data, found.ctypes.data)
     assert found.tolist() == [21, 11]
@@ -78,14 +74,14 @@ def test_the_rows_of_a_later_turn_are_asked_for(now: int, later: int) -> None:
     found, texts = np.zeros(1, np.int64), list[str]()
 
     def work(lines: Lines) -> None:
-        turn, out = lines.load_word("%block", FIRST), lines.load_pointer("%block", FIRST + 1)
+        turn, out = word_at(lines, FIRST), pointer_at(lines, FIRST + 1)
 
-        def starts(k: str) -> list[str]:
-            store(lines, k, out, "0")
-            far = lines.let(f"shl i64 {k}, 60")
-            return [element(lines, out, far, "i64")]
+        def starts(k: Term) -> list[Term]:
+            store(lines, k, out, 0)
+            far = k << 60
+            return [out.of("i64").at(far)]
 
-        ask_ahead(lines, (turn, 3, lines.load_word("%block", N)), starts, 2, write=True)
+        ask_ahead((turn, 3, word_at(lines, N)), starts, 2, write=True)
         texts[:] = lines.lines
 
     run_kernel("rows: ask ahead", work, 1, 8, 0, 0, now, found.ctypes.data)
@@ -98,10 +94,10 @@ def test_one_of_two_bodies_runs(chosen: int) -> None:
     found = np.zeros(2, np.int64)
 
     def work(lines: Lines) -> None:
-        word, out = lines.load_word("%block", FIRST), lines.load_pointer("%block", FIRST + 1)
-        condition = lines.let(f"icmp ne i64 {word}, 0")
-        when(lines, condition, lambda: store(lines, "5", out, "0"), lambda: store(lines, "6", out, "1"))
-        when(lines, condition, lambda: store(lines, "7", out, "0"))
+        word, out = word_at(lines, FIRST), pointer_at(lines, FIRST + 1)
+        condition = word.differs(0)
+        when(condition, lambda: store(lines, 5, out, 0), lambda: store(lines, 6, out, 1))
+        when(condition, lambda: store(lines, 7, out, 0))
 
     run_kernel("rows: when", work, 1, 0, 0, 0, chosen, found.ctypes.data)
     assert found.tolist() == ([7, 0] if chosen else [0, 6])
@@ -114,15 +110,15 @@ def test_labels_that_are_no_class_are_reported(labels: list[int], threads: int) 
     given, found, end = np.array(labels, np.int32), np.full(4, -1, np.int64), np.zeros(1, np.int64)
 
     def work(lines: Lines) -> None:
-        source, out = (lines.load_pointer("%block", FIRST + k) for k in range(2))
+        source, out = (pointer_at(lines, FIRST + k) for k in range(2))
 
-        def row(n: str) -> None:
+        def row(n: Term) -> None:
             with_label(lines, source, n, lambda label: store(lines, label, out, n), lambda: report(lines, n))
 
         each_row(lines, row)
 
     def finish(lines: Lines) -> None:
-        finish_status(lines, lambda: store(lines, "1", lines.load_pointer("%block", FIRST + 2), "0"))
+        finish_status(lines, lambda: store(lines, 1, pointer_at(lines, FIRST + 2), 0))
 
     address = kernel_of("rows: labels", work, finish)
     addresses = [one.ctypes.data for one in (given, found, end)]
@@ -145,9 +141,9 @@ def test_softmax_of_a_row(width: int, shift: float) -> None:
 
     def work(lines: Lines) -> None:
         v = lanes_of(lines)
-        source, target, out = (lines.load_pointer("%block", FIRST + k) for k in range(3))
-        for k, value in enumerate(softmax_row(v, source, target, lines.load_word("%block", D))):
-            store(lines, first_lane(v, value), out, str(k), "float")
+        source, target, out = (pointer_at(lines, FIRST + k) for k in range(3))
+        for k, value in enumerate(softmax_row(v, source, target, word_at(lines, D))):
+            store(lines, value.lane(0), out, k, "float")
 
     run_kernel("rows: softmax", work, 1, 1, width, 0, x.ctypes.data, y.ctypes.data, pair.ctypes.data)
     powers = np.exp(x.astype(float) - x.max())
@@ -166,11 +162,11 @@ def test_sums_are_added_up_in_float64(count: int, weighted: bool) -> None:
     found = np.zeros(2)
 
     def work(lines: Lines) -> None:
-        source, weights, out = (lines.load_pointer("%block", FIRST + k) for k in range(3))
+        source, weights, out = (pointer_at(lines, FIRST + k) for k in range(3))
         given = weights if weighted else None
-        total = sum_float64(lines, source, lines.load_word("%block", N), given)
+        total = sum_float64(lines, source, word_at(lines, N), given)
         for k, value in enumerate((total, row_total(lines, given))):
-            store(lines, value, out, str(k), "double")
+            store(lines, value, out, k, "double")
 
     run_kernel(f"rows: sums {weighted}", work, 1, count, 1, 0, x.ctypes.data, w.ctypes.data, found.ctypes.data)
     factors = w[:count].astype(float) if weighted else np.ones(count)

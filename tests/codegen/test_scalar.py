@@ -9,13 +9,14 @@ import pytest
 from numpy.typing import NDArray
 
 from tazza.codegen.block import Slot
-from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import compiled, unavailable
 from tazza.codegen.loop import lanes_of
 from tazza.codegen.scalar import Scalars
+from tazza.codegen.term import Lines
 from tazza.runtime.native import call_native
 from tazza.tensor import DataType
 from tazza.tensor.expression import Expression
+from tests.launching import pointer_at
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 
@@ -33,7 +34,7 @@ def computed(given: Scalars, *operands: Array, bits: int = 32) -> float:
 
     def write(lines: Lines) -> None:
         v = lanes_of(lines, dtype)
-        v.store(given.write(v, 2)["s"], lines.load_pointer("%block", 1), "0", None)
+        v.store(given.write(v, 2)["s"], pointer_at(lines, 1), 0, None)
 
     address = compiled(f"scalars of a test {given} {bits}", write)
     block = np.array([1, result.ctypes.data, *(one.ctypes.data for one in operands)], np.int64)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.kernel import unavailable
 from tazza.codegen.special import fits
+from tazza.codegen.term import Lines
+from tazza.codegen.vector import Vector
 from tazza.tensor import DataType
 from tazza.tensor.expression import Expression
 from tests.codegen.test_grid_math import SPECIAL
@@ -29,7 +30,6 @@ def test_exponentials_in_float32_by_powers_of_two() -> None:
 
 
 def test_it_is_for_numbers_of_threads() -> None:
-    assert fits(Vector(Lines(grid=True), 1))
-    assert not any(
-        map(fits, (Vector(Lines(grid=True), 4), Vector(Lines(grid=True), 1, DataType.DOUBLE), Vector(Lines(), 1)))
-    )
+    others = Vector(Lines(grid=True), 4), Vector(Lines(grid=True), 1, DataType.DOUBLE), Vector(Lines(), 1)
+    assert fits(Vector(Lines(grid=True), 1).constant(0))
+    assert not any(fits(v.constant(0)) for v in others)

@@ -10,22 +10,23 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.kernel import compiled, lane_count, unavailable
 from tazza.codegen.loop import lanes_of
-from tazza.codegen.rows import element
+from tazza.codegen.term import Lines, Term
 from tazza.codegen.tiles import PIECES, UPPER, halves, paired, pieces, transposed
+from tazza.codegen.vector import Vector
+from tests.launching import pointer_at
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason="nothing can be compiled here")
 
 Array = NDArray[Any]
 
 
-def computed(description: str, write: Callable[[Vector, str, str], None], X: Array, Y: Array) -> None:
+def computed(description: str, write: Callable[[Vector, Term, Term], None], X: Array, Y: Array) -> None:
     """Run a kernel on X and Y, which `write` writes given their addresses."""
 
     def work(lines: Lines) -> None:
-        write(lanes_of(lines), *(lines.load_pointer("%block", i) for i in (1, 2)))
+        write(lanes_of(lines), *(pointer_at(lines, i) for i in (1, 2)))
 
     address = compiled(description, work)
     block = np.array([1, X.ctypes.data, Y.ctypes.data], np.int64)
@@ -33,10 +34,10 @@ def computed(description: str, write: Callable[[Vector, str, str], None], X: Arr
 
 
 def test_three_pieces_are_the_number() -> None:
-    def write(v: Vector, X: str, Y: str) -> None:
-        for number, piece in enumerate(pieces(v, v.load(X, "0", None))):
-            upper = v.int_op("and", piece, v.whole(UPPER))
-            v.lines.do(f"store {v.integer} {upper}, ptr {element(v.lines, Y, str(number * v.count))}, align 4")
+    def write(v: Vector, X: Term, Y: Term) -> None:
+        for number, piece in enumerate(pieces(v, v.load(X, 0, None))):
+            upper = piece & UPPER
+            Y.at(number * v.count).of(v.integer).store(upper, 4)
 
     X = np.random.default_rng(3).standard_normal(lane_count(), np.float32) * np.float32(1e30)
     X[:3] = 3.4e38, -1e-30, 0
@@ -50,10 +51,10 @@ def test_three_pieces_are_the_number() -> None:
 
 
 def test_two_halves_are_what_was_paired() -> None:
-    def write(v: Vector, X: str, Y: str) -> None:
-        words = paired(v, *(v.bits_of(v.load(X, str(i * v.count), None)) for i in range(2)))
-        for number, half in enumerate(halves(v, words)):
-            v.store(half, Y, str(number * v.count), None)
+    def write(v: Vector, X: Term, Y: Term) -> None:
+        words = paired(*(v.load(X, i * v.count, None).as_bits() for i in range(2)))
+        for number, half in enumerate(halves(words)):
+            v.store(half, Y, number * v.count, None)
 
     X = np.random.default_rng(5).standard_normal((2, lane_count()), np.float32)
     Y = np.zeros_like(X)
@@ -62,10 +63,10 @@ def test_two_halves_are_what_was_paired() -> None:
 
 
 def test_columns_become_rows() -> None:
-    def write(v: Vector, X: str, Y: str) -> None:
-        rows = [v.load(X, str(r * v.count), None) for r in range(v.count)]
+    def write(v: Vector, X: Term, Y: Term) -> None:
+        rows = [v.load(X, r * v.count, None) for r in range(v.count)]
         for c, column in enumerate(transposed(v, rows)):
-            v.store(column, Y, str(c * v.count), None)
+            v.store(column, Y, c * v.count, None)
 
     X = np.arange(lane_count() ** 2, dtype=np.float32).reshape(lane_count(), -1)
     Y = np.zeros_like(X)

@@ -7,12 +7,12 @@ import ctypes
 import numpy as np
 import pytest
 
-from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import OWN, unavailable
 from tazza.codegen.loop import count_loop
-from tazza.codegen.rows import element
+from tazza.codegen.term import Lines, Term
 from tazza.codegen.twister import CHUNK, SCRATCH_BYTES, Twister
 from tazza.device import Generator
+from tests.launching import pointer_at, word_at
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 
@@ -21,16 +21,15 @@ def outputs(generator: Generator, count: int) -> np.ndarray:
     """Draw outputs by a kernel."""
 
     def work(lines: Lines) -> None:
-        state, scratch, target = (lines.load_pointer("%block", i) for i in (1, 2, 3))
-        wanted = lines.load_word("%block", 4)
+        state, scratch, target = (pointer_at(lines, i) for i in (1, 2, 3))
+        wanted = word_at(lines, 4)
         twister = Twister.at(lines, state, scratch)
         twister.draw(wanted)
 
-        def one(i: str) -> None:
-            value = lines.let(f"load i32, ptr {element(lines, twister.outputs, i, 'i32')}")
-            lines.do(f"store i32 {value}, ptr {element(lines, target, i, 'i32')}")
+        def one(i: Term) -> None:
+            target.of("i32")[i] = twister.outputs[i]
 
-        count_loop(lines, "0", wanted, one)
+        count_loop(lines, 0, wanted, one)
         twister.end()
 
     found, scratch = np.zeros(count, np.uint32), np.zeros(SCRATCH_BYTES, np.uint8)

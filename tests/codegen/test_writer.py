@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, unavailable
-from tazza.codegen.rows import element
+from tazza.codegen.term import Lines
+from tazza.codegen.vector import Vector
 from tazza.codegen.writer import Writer, gather, scatter
+from tazza.tensor import DataType
 from tests.launching import run_kernel
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
@@ -22,11 +23,11 @@ def test_whole_numbers() -> None:
         w = Writer(lines, Fields("threads a b", addresses="out"))
         a, b = w.w["a"], w.w["b"]
         values = (
-            *(w.add(a, b), w.sub(a, 3), w.mul(a, b), w.div(a, b), w.rem(a, b)),
-            *(w.pieces(a, b), w.least(a, b), w.most(a, b)),
+            *(a + b, a - 3, a * b, a // b, a % b),
+            *(a.pieces(b), a.at_most(b), a.at_least(b)),
         )
         for i, value in enumerate(values):
-            lines.do(f"store i64 {value}, ptr {element(lines, w.w['out'], str(i), 'i64')}")
+            w.w["out"].of("i64")[i] = value
 
     run_kernel("writers: whole numbers", work, 1, 23, 5, found.ctypes.data)
     assert found.tolist() == [28, 20, 115, 4, 3, 5, 5, 23]
@@ -42,12 +43,9 @@ def test_every_nth_float(count: int) -> None:
     def work(lines: Lines) -> None:
         w = Writer(lines, Fields("threads count", addresses="X Y"))
         v = w.v
-        lanes = f"<{v.count} x i64> <{', '.join(f'i64 {lane}' for lane in range(v.count))}>"
-        kind = f"<{v.count} x i64>"
-        one = lines.let(f"insertelement {kind} poison, i64 {w.w['count']}, i32 0")
-        most = lines.let(f"shufflevector {kind} {one}, {kind} poison, <{v.count} x i32> zeroinitializer")
-        mask = lines.let(f"icmp ult {lanes}, {most}")
-        scatter(v, v.add(gather(v, w.w["X"], "3", mask), v.constant(0.5)), w.w["Y"], "2", mask)
+        whole = Vector(lines, L, DataType.INT64)
+        mask = whole.listed(range(L)).below(whole.full(w.w.count))
+        scatter(v, gather(v, w.w["X"], 3, mask) + 0.5, w.w["Y"], 2, mask)
 
     run_kernel("writers: every nth float", work, 1, count, X.ctypes.data, Y.ctypes.data)
     expected = np.full(2 * L, -1, np.float32)
@@ -63,11 +61,11 @@ def test_threads_wait_for_each_other(threads: int) -> None:
     def work(lines: Lines) -> None:
         w = Writer(lines, Fields("threads", addresses="first second"))
         first, second = w.w["first"], w.w["second"]
-        lines.do(f"store i64 {w.add('%who', 1)}, ptr {element(lines, first, '%who', 'i64')}")
+        first.of("i64")[lines.who] = lines.who + 1
         w.wait()
-        following = w.rem(w.add("%who", 1), w.w["threads"])
-        value = lines.let(f"load i64, ptr {element(lines, first, following, 'i64')}")
-        lines.do(f"store i64 {value}, ptr {element(lines, second, '%who', 'i64')}")
+        following = (lines.who + 1) % w.w["threads"]
+        value = first.of("i64")[following]
+        second.of("i64")[lines.who] = value
 
     run_kernel("writers: threads", work, threads, first.ctypes.data, second.ctypes.data)
     assert second.tolist() == [(thread + 1) % threads + 1 for thread in range(threads)]

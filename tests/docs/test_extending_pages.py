@@ -18,7 +18,7 @@ from tazza.tensor.expression import Expression, Node
 from tazza.tensor.function import BITWISE, FUNCTIONS
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = {"extending": 25, "observers": 15, "databases": 12, "formulas": 15}
+PAGES = {"extending": 25, "observers": 15, "databases": 12, "formulas": 15, "kernels": 20}
 """Pages, and how many examples each has at least."""
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from tazza.codegen.emit import Vector
+from tazza.codegen.term import Term
 
 ATAN = tuple((-1) ** k / (2 * k + 3) * -1.0 for k in range(10))
 """(atan(x) / x - 1) / x^2 in powers of x^2, on |x| <= tan(pi/8)."""
@@ -21,42 +21,42 @@ ASIN = tuple(math.comb(2 * k, k) / (4**k * (2 * k + 1)) for k in range(1, 14))
 NEAR, FAR = math.tan(math.pi / 8), math.tan(3 * math.pi / 8)
 
 
-def _series(v: Vector, x: str, coefficients: tuple[float, ...]) -> str:
+def _series(x: Term, coefficients: tuple[float, ...]) -> Term:
     """Return x + x^3 P(x^2)."""
-    square = v.mul(x, x)
-    return v.fma(v.mul(x, square), v.polynomial(square, coefficients), x)
+    square = x * x
+    return (x * square).fma(square.polynomial(coefficients), x)
 
 
-def atan(v: Vector, x: str) -> str:
+def atan(x: Term) -> Term:
     """One of three ranges, with the sign of x."""
-    size, one = v.intrinsic("fabs", x), v.constant(1.0)
-    far, middle = v.compare("ogt", size, v.constant(FAR)), v.compare("ogt", size, v.constant(NEAR))
-    above = v.select(far, v.constant(-1.0), v.select(middle, v.sub(size, one), size))
-    below = v.select(far, size, v.select(middle, v.add(size, one), one))
-    start = v.select(far, v.constant(math.pi / 2), v.select(middle, v.constant(math.pi / 4), v.constant(0.0)))
-    return v.copy_sign(v.add(start, _series(v, v.div(above, below), ATAN)), x)
+    size, one = abs(x), x.like(1.0)
+    far, middle = size > FAR, size > NEAR
+    above = far.choose(-1.0, middle.choose(size - one, size))
+    below = far.choose(size, middle.choose(size + one, one))
+    start = far.choose(math.pi / 2, middle.choose(x.like(math.pi / 4), 0.0))
+    return (start + _series(above / below, ATAN)).copy_sign(x)
 
 
-def _parts(v: Vector, x: str) -> tuple[str, str]:
+def _parts(x: Term) -> tuple[Term, Term]:
     """Return whether |x| > 1/2, and asin of |x| or of sqrt((1 - |x|) / 2)."""
-    size = v.intrinsic("fabs", x)
-    outside = v.compare("ogt", size, v.constant(0.5))
-    root = v.intrinsic("sqrt", v.mul(v.sub(v.constant(1.0), size), v.constant(0.5)))
-    return outside, _series(v, v.select(outside, root, size), ASIN)
+    size = abs(x)
+    outside = size > 0.5
+    root = ((1.0 - size) * 0.5).intrinsic("sqrt")
+    return outside, _series(outside.choose(root, size), ASIN)
 
 
-def asin(v: Vector, x: str) -> str:
+def asin(x: Term) -> Term:
     """That of |x|, with the sign of x."""
-    outside, part = _parts(v, x)
-    far = v.fma(part, v.constant(-2.0), v.constant(math.pi / 2))
-    return v.copy_sign(v.select(outside, far, part), x)
+    outside, part = _parts(x)
+    far = part.fma(-2.0, math.pi / 2)
+    return outside.choose(far, part).copy_sign(x)
 
 
-def acos(v: Vector, x: str) -> str:
+def acos(x: Term) -> Term:
     """pi/2 - asin(x) near 0, else twice the other part, or pi minus that."""
-    outside, part = _parts(v, x)
-    twice = v.add(part, part)
-    negative = v.compare("olt", x, v.constant(0.0))
-    far = v.select(negative, v.sub(v.constant(math.pi), twice), twice)
-    near = v.sub(v.constant(math.pi / 2), v.copy_sign(part, x))
-    return v.select(outside, far, near)
+    outside, part = _parts(x)
+    twice = part + part
+    negative = x < 0.0
+    far = negative.choose(math.pi - twice, twice)
+    near = math.pi / 2 - part.copy_sign(x)
+    return outside.choose(far, near)

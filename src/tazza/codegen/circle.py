@@ -13,8 +13,7 @@ import math
 from collections.abc import Callable
 
 from tazza.codegen import avx512
-from tazza.codegen.emit import Vector
-from tazza.tensor import DataType
+from tazza.codegen.term import Term
 
 SIN = (-0.1666666716337204, 0.008333329111337662, -0.00019839295418933034, 2.7179398878937803e-06)
 """(sin(r) / r - 1) / r^2 in powers of r^2 on |r| <= pi / 4; error 5e-12."""
@@ -33,67 +32,66 @@ HALF_PI_64 = (math.pi / 2, 6.123233995736766e-17)
 """pi / 2 in parts, all above 0: so that -0 stays what it is."""
 SMALL_ANGLE, LARGEST_ANGLE = 2.0**15, 2.0**40
 
-Reduced = tuple[str, str]
+Reduced = tuple[Term, Term]
 """What is left of x, and how many quarter turns were subtracted, as integers of which the lowest bits are right."""
 
 
-def _reduced(v: Vector, x: str) -> Reduced:
-    shifted = v.fma(x, v.constant(2 / math.pi), v.constant(ROUND_32))
-    n = v.sub(shifted, v.constant(ROUND_32))
+def _reduced(x: Term) -> Reduced:
+    shifted = x.fma(2 / math.pi, ROUND_32)
+    n = shifted - ROUND_32
     r = x
     for part in HALF_PI_32:
-        r = v.intrinsic("fma", n, v.constant(-part), r)
-    return r, v.bits_of(shifted)
+        r = n.intrinsic("fma", -part, r)
+    return r, shifted.as_bits()
 
 
-def _reduced_by_64(v: Vector, x: str) -> Reduced:
-    lines, wide = v.lines, Vector(v.lines, v.count, DataType.DOUBLE)
-    left = lines.let(f"fpext {v.type} {x} to {wide.type}")
-    shifted = wide.add(wide.mul(left, wide.constant(2 / math.pi)), wide.constant(ROUND_64))
-    n = wide.sub(shifted, wide.constant(ROUND_64))
+def _reduced_by_64(x: Term) -> Reduced:
+    left = x.to("double")
+    shifted = left * (2 / math.pi) + ROUND_64
+    n = shifted - ROUND_64
     for part in HALF_PI_64:
-        left = wide.intrinsic("fma", n, wide.constant(-part), left)
-    turns = lines.let(f"trunc {wide.integer} {wide.bits_of(shifted)} to {v.integer}")
-    return lines.let(f"fptrunc {wide.type} {left} to {v.type}"), turns
+        left = n.intrinsic("fma", -part, left)
+    turns = shifted.as_bits().to(f"i{x.bits}")
+    return left.to(x.scalar), turns
 
 
-def _function(of: Callable[[Vector, str, str], str], name: str) -> Callable[[Vector, str], str]:
+def _function(of: Callable[[Term, Term], Term], name: str) -> Callable[[Term], Term]:
     """Return the function that `of` makes of what is left of x and the turns; `name` is libm's."""
 
-    def emit(v: Vector, x: str) -> str:
-        size = v.intrinsic("fabs", x)
+    def emit(x: Term) -> Term:
+        size = abs(x)
 
-        def large() -> str:
-            value = of(v, *_reduced_by_64(v, x))
-            return v.rare(v.compare("ogt", size, v.constant(LARGEST_ANGLE)), value, name, x)
+        def large() -> Term:
+            value = of(*_reduced_by_64(x))
+            return (size > LARGEST_ANGLE).rarely(lambda: x.each(name), value)
 
-        value = of(v, *_reduced(v, x))
-        return v.rarely(v.compare("ogt", size, v.constant(SMALL_ANGLE)), value, large)
+        value = of(*_reduced(x))
+        return (size > SMALL_ANGLE).rarely(large, value)
 
     return emit
 
 
-def _wave(quarter_turns: int) -> Callable[[Vector, str, str], str]:
+def _wave(quarter_turns: int) -> Callable[[Term, Term], Term]:
     """Sine (0) or cosine (1)."""
 
-    def of(v: Vector, r: str, turns: str) -> str:
+    def of(r: Term, turns: Term) -> Term:
         if quarter_turns:
-            turns = v.int_op("add", turns, v.whole(quarter_turns))
-        s = v.mul(r, r)
-        sine = v.fma(v.mul(r, s), v.polynomial(s, SIN), r)
-        cosine = v.fma(v.mul(s, s), v.polynomial(s, COS), v.fma(s, v.constant(-0.5), v.constant(1.0)))
-        odd = v.lines.let(f"trunc {v.integer} {turns} to {v.mask}")
-        sign = v.int_op("shl", v.int_op("and", turns, v.whole(2)), v.whole(30))
-        return v.of_bits(v.int_op("xor", v.bits_of(v.select(odd, cosine, sine)), sign))
+            turns = turns + quarter_turns
+        s = r * r
+        sine = (r * s).fma(s.polynomial(SIN), r)
+        cosine = (s * s).fma(s.polynomial(COS), s.fma(-0.5, 1.0))
+        odd = turns.to("i1")
+        sign = (turns & 2) << 30
+        return (odd.choose(cosine, sine).as_bits() ^ sign).as_floats()
 
     return of
 
 
-def _tangent(v: Vector, r: str, turns: str) -> str:
-    s = v.mul(r, r)
-    value = v.fma(v.mul(r, s), v.polynomial(s, TAN), r)
-    turned = avx512.reciprocal(v, value) if avx512.fits(v) else v.div(v.constant(1.0), value)
-    return v.select(v.lines.let(f"trunc {v.integer} {turns} to {v.mask}"), v.neg(turned), value)
+def _tangent(r: Term, turns: Term) -> Term:
+    s = r * r
+    value = (r * s).fma(s.polynomial(TAN), r)
+    turned = avx512.reciprocal(value) if avx512.fits(value) else 1.0 / value
+    return turns.to("i1").choose(-turned, value)
 
 
 sin = _function(_wave(0), "sinf")

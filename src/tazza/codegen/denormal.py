@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tazza.codegen.emit import Lines
+from tazza.codegen.term import Lines
 from tazza.runtime.segment import FLUSH, can_flush
 
 
@@ -13,12 +13,10 @@ def with_denormals(lines: Lines, body: Callable[[], object]) -> None:
     if not can_flush():
         body()
         return
-    lines.declare("void @llvm.x86.sse.stmxcsr(ptr)")
-    lines.declare("void @llvm.x86.sse.ldmxcsr(ptr)")
-    before, now = lines.let("alloca i32"), lines.let("alloca i32")
-    lines.do(f"call void @llvm.x86.sse.stmxcsr(ptr {before})")
-    exact = lines.let(f"and i32 {lines.let(f'load i32, ptr {before}')}, {0xFFFFFFFF ^ FLUSH}")
-    lines.do(f"store i32 {exact}, ptr {now}")
-    lines.do(f"call void @llvm.x86.sse.ldmxcsr(ptr {now})")
+    before, now = lines.room("i32"), lines.room("i32")
+    lines.call_for_effect("llvm.x86.sse.stmxcsr", before)
+    exact = before.load() & (0xFFFFFFFF ^ FLUSH)
+    now.store(exact)
+    lines.call_for_effect("llvm.x86.sse.ldmxcsr", now)
     body()
-    lines.do(f"call void @llvm.x86.sse.ldmxcsr(ptr {before})")
+    lines.call_for_effect("llvm.x86.sse.ldmxcsr", before)

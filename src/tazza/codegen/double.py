@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from tazza.codegen.emit import Vector
+from tazza.codegen.term import Term
 
 LOG = (
     0.666666666666667, 0.39999999999899444, 0.2857142862600327, 0.22222211130259595, 0.18182889455690948,
@@ -39,51 +39,51 @@ HALF_PI = (math.pi / 2, 6.123233995736766e-17, -1.4973849048591698e-33)
 """pi / 2 in three parts."""
 
 
-def log(v: Vector, x: str) -> str:
+def log(x: Term) -> Term:
     """Add the logarithms of m and 2^e, where x = 2^e m.
 
     That of m is f - f^2 / 2 + s (f^2 / 2 + R) with f = m - 1, s = f / (f + 2).
     """
-    bits = v.bits_of(x)
-    e = v.int_op("ashr", v.int_op("sub", bits, v.whole(ROOT_HALF)), v.whole(52))
-    f = v.sub(v.of_bits(v.int_op("sub", bits, v.int_op("shl", e, v.whole(52)))), v.constant(1.0))
-    exponent = v.lines.let(f"sitofp {v.integer} {e} to {v.type}")
-    s = v.div(f, v.add(f, v.constant(2.0)))
-    square = v.mul(s, s)
-    half = v.mul(v.mul(f, f), v.constant(0.5))
-    rest = v.mul(s, v.fma(square, v.polynomial(square, LOG), half))
-    low = v.sub(half, v.fma(exponent, v.constant(LN2_LOW), rest))
-    return v.fma(exponent, v.constant(LN2_HIGH), v.sub(f, low))
+    bits = x.as_bits()
+    e = (bits - ROOT_HALF) >> 52
+    f = (bits - (e << 52)).as_floats() - 1.0
+    exponent = e.to("double")
+    s = f / (f + 2.0)
+    square = s * s
+    half = f * f * 0.5
+    rest = s * square.fma(square.polynomial(LOG), half)
+    low = half - exponent.fma(LN2_LOW, rest)
+    return exponent.fma(LN2_HIGH, f - low)
 
 
-def sine_cosine(v: Vector, x: str) -> tuple[str, str]:
+def sine_cosine(x: Term) -> tuple[Term, Term]:
     """Sine and cosine of x = n pi / 2 + r + t, where t is what r lost; n says which is which, and their signs."""
-    shifted = v.fma(x, v.constant(2 / math.pi), v.constant(ROUND))
-    n = v.sub(shifted, v.constant(ROUND))
-    high, middle, low = (v.constant(-part) for part in HALF_PI)
-    first = v.intrinsic("fma", n, high, x)
-    r = v.intrinsic("fma", n, middle, first)
-    t = v.fma(n, low, v.intrinsic("fma", n, middle, v.sub(first, r)))
-    return of_rest(v, r, t, v.bits_of(shifted))
+    shifted = x.fma(2 / math.pi, ROUND)
+    n = shifted - ROUND
+    high, middle, low = (-part for part in HALF_PI)
+    first = n.intrinsic("fma", high, x)
+    r = n.intrinsic("fma", middle, first)
+    t = n.fma(low, n.intrinsic("fma", middle, first - r))
+    return of_rest(r, t, shifted.as_bits())
 
 
-def of_rest(v: Vector, r: str, t: str, turns: str) -> tuple[str, str]:
+def of_rest(r: Term, t: Term, turns: Term) -> tuple[Term, Term]:
     """Sine and cosine of r + t, so many quarter turns on, of which the lowest bits count."""
-    square = v.mul(r, r)
-    sine = v.add(r, v.fma(v.mul(r, square), v.polynomial(square, SIN), t))
-    half = v.mul(square, v.constant(0.5))
-    near = v.sub(v.constant(1.0), half)
-    lost = v.sub(v.sub(v.constant(1.0), near), half)
-    rest = v.fma(v.mul(square, square), v.polynomial(square, COS), v.fma(v.neg(r), t, lost))
-    cosine = v.add(near, rest)
-    odd = v.lines.let(f"trunc {v.integer} {turns} to {v.mask}")
+    square = r * r
+    sine = r + (r * square).fma(square.polynomial(SIN), t)
+    half = square * 0.5
+    near = 1.0 - half
+    lost = 1.0 - near - half
+    rest = (square * square).fma(square.polynomial(COS), (-r).fma(t, lost))
+    cosine = near + rest
+    odd = turns.to("i1")
     return (
-        _signed(v, v.select(odd, cosine, sine), turns),
-        _signed(v, v.select(odd, sine, cosine), v.int_op("add", turns, v.whole(1))),
+        _signed(odd.choose(cosine, sine), turns),
+        _signed(odd.choose(sine, cosine), turns + 1),
     )
 
 
-def _signed(v: Vector, value: str, turns: str) -> str:
+def _signed(value: Term, turns: Term) -> Term:
     """Return minus the value where the second bit of `turns` is set."""
-    sign = v.int_op("shl", v.int_op("and", turns, v.whole(2)), v.whole(62))
-    return v.of_bits(v.int_op("xor", v.bits_of(value), sign))
+    sign = (turns & 2) << 62
+    return (value.as_bits() ^ sign).as_floats()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tazza.codegen.block import Scratch, Slot, Word, float_word
-from tazza.codegen.emit import Lines
+from tazza.codegen.term import Lines, Term
 from tazza.errors import SchemaError
 
 
@@ -13,7 +13,8 @@ class Fields:
     """The first words of a block, each by its name.
 
     They are int64 numbers, then those that the kernel keeps there itself (0 at first), float64 numbers, and addresses:
-    if nothing else is said, that of the blob of this letter, and for `scratch` that of the scratch memory.
+    if nothing else is said, that of the blob of this letter, and for `scratch` that of the scratch memory. Behind a
+    colon stands what LLVM calls the elements there: `Y:i64`; they are float if it does not.
 
     >>> FIELDS = Fields("threads size", own="status", doubles="scale", addresses="X Y")
     >>> FIELDS.words(threads=1, size=7, scale=0.5, Y=128)
@@ -23,7 +24,13 @@ class Fields:
     """
 
     def __init__(
-        self, numbers: str = "", *, own: str = "", doubles: str = "", addresses: str = "", after: Fields | None = None
+        self,
+        numbers: str = "",
+        *,
+        own: str = "",
+        doubles: str = "",
+        addresses: str = "",
+        after: Fields | None = None,
     ) -> None:
         """Name them, with spaces between; `after` others, which a kernel shares with its like.
 
@@ -31,8 +38,14 @@ class Fields:
             SchemaError: two have one name, or one has a name that stands for something else where they are read.
         """
         given: list[tuple[str, str]] = [] if after is None else list(after.types.items())
-        for names, type in ((numbers, "i64"), (own, "i64"), (doubles, "double"), (addresses, "ptr")):
+        pointers = [name.partition(":") for name in addresses.split()]
+        letters = [name for name, _, _ in pointers]
+        for names, type in ((numbers, "i64"), (own, "i64"), (doubles, "double"), (" ".join(letters), "ptr")):
             given += [(name, type) for name in names.split()]
+        self.elements: dict[str, str] = ({} if after is None else after.elements) | {
+            name: kind for name, _, kind in pointers if kind
+        }
+        """What lies at an address, where it is no float."""
         self.types: dict[str, str] = dict(given)
         """LLVM's type of each, in the order of the block."""
         if len(self.types) < len(given):
@@ -44,7 +57,7 @@ class Fields:
         self._usual: dict[str, Word | float] = {
             **({} if after is None else after._usual),
             **dict.fromkeys(own.split(), 0),
-            **{name: Scratch() if name == "scratch" else Slot(name) for name in addresses.split()},
+            **{name: Scratch() if name == "scratch" else Slot(name) for name in letters},
         }
 
     def __len__(self) -> int:
@@ -67,16 +80,16 @@ class Fields:
             raise SchemaError(f"words of the block {', '.join(self)}: {', '.join(wrong)} on one side alone")
         return tuple(_word(found[name], type) for name, type in self.types.items())
 
-    def read(self, lines: Lines, first: int = 0, block: str = "%block") -> Reader:
+    def lazily(self, lines: Lines, first: int = 0, block: Term | None = None) -> Reader:
         """Return what reads them, from that word of the block on."""
-        return Reader(lines, self, first, block)
+        return Reader(self, first, lines.block_start if block is None else block)
 
-    def load(self, lines: Lines, first: int = 0) -> Reader:
+    def loaded(self, lines: Lines, first: int = 0) -> Reader:
         """Return the same, which has read all of them: before loops that need them.
 
         Addresses come first: what LLVM keeps in registers in long kernels hangs on the order.
         """
-        at = self.read(lines, first)
+        at = self.lazily(lines, first)
         vars(at).update({name: at[name] for name in sorted(self, key=lambda name: self.types[name] != "ptr")})
         return at
 
@@ -102,27 +115,26 @@ def _word(value: Word | float, type: str) -> Word:
 class Reader:
     """Words of a block as attributes: `at.size` loads it where the code that asks stands."""
 
-    def __init__(self, lines: Lines, fields: Fields, first: int, block: str) -> None:
+    def __init__(self, fields: Fields, first: int, block: Term) -> None:
         """Read nothing yet."""
-        self._lines, self._fields, self._first, self._block = lines, fields, first, block
+        self._fields, self._first, self._block = fields, first, block
 
-    def __getattr__(self, name: str) -> str:
+    def __getattr__(self, name: str) -> Term:
         """Load a word."""
-        place = self.address(name)
-        return self._lines.let(f"load {self._fields.types[name]}, ptr {place}")
+        word = self.address(name).of(self._fields.types[name]).load()
+        return word.of(self._fields.elements.get(name, "float"))
 
-    def __getitem__(self, name: str) -> str:
+    def __getitem__(self, name: str) -> Term:
         """Return a word whose name is put together."""
         return getattr(self, name)
 
-    def address(self, name: str) -> str:
+    def address(self, name: str) -> Term:
         """Return where the word itself lies."""
-        place = self._first + self._fields.place(name)
-        return self._lines.let(f"getelementptr i64, ptr {self._block}, i64 {place}")
+        return self._block.of("i64").at(self._first + self._fields.place(name))
 
     def tail(self) -> Unnamed:
         """Return what reads the words behind them."""
-        return Unnamed(self._lines, self._first + len(self._fields))
+        return Unnamed(self._block.lines, self._first + len(self._fields))
 
 
 class Unnamed:
@@ -132,11 +144,11 @@ class Unnamed:
         """Begin with that word of the block."""
         self._lines, self._next = lines, first
 
-    def address(self) -> str:
-        """Return where the next word itself lies."""
+    def take_place(self) -> Term:
+        """Return where the next word itself lies, and go on."""
         self._next += 1
-        return self._lines.let(f"getelementptr i64, ptr %block, i64 {self._next - 1}")
+        return self._lines.block_start.at(self._next - 1)
 
-    def take(self, count: int, type: str = "i64") -> list[str]:
-        """Load the next words, as what LLVM calls so."""
-        return [self._lines.let(f"load {type}, ptr {self.address()}") for _ in range(count)]
+    def take(self, count: int, type: str = "i64") -> list[Term]:
+        """Load the next words, as what LLVM calls so; addresses are those of floats."""
+        return [self.take_place().of(type).load().of("float" if type == "ptr" else "") for _ in range(count)]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tazza.codegen.emit import Vector
+from tazza.codegen.term import Term
+from tazza.codegen.vector import Vector
 
 
-def fold_lanes(v: Vector, vectors: Sequence[str]) -> str:
+def fold_lanes(v: Vector, vectors: Sequence[Term]) -> Term:
     """Return a vector whose lane i is the sum of the lanes of vector i; there are as many vectors as lanes.
 
     Two vectors become one, with sums of pairs, until one is left: for four lanes
@@ -22,11 +23,11 @@ def fold_lanes(v: Vector, vectors: Sequence[str]) -> str:
     return found[0]
 
 
-def _pair(v: Vector, left: str, right: str, width: int) -> str:
+def _pair(v: Vector, left: Term, right: Term, width: int) -> Term:
     """Add the odd to the even pieces of `width` lanes, those of `left` and `right` in turn."""
     starts = range(0, v.count, 2 * width)
     even, odd = (
         [base + start + off + i for start in starts for base in (0, v.count) for i in range(width)]
         for off in (0, width)
     )
-    return v.add(v.lines.shuffle(v.type, even, left, right), v.lines.shuffle(v.type, odd, left, right))
+    return left.shuffle(even, right) + left.shuffle(odd, right)

@@ -12,9 +12,9 @@ from typing import TypeAlias, cast
 import numpy as np
 
 from tazza.codegen.block import Slot, slots_of
-from tazza.codegen.loop import KINDS
 from tazza.codegen.nest import merged
 from tazza.codegen.scalar import Scalars
+from tazza.codegen.vector import KINDS
 from tazza.codegen.whole import WHOLE, misfit, whole
 from tazza.data_class import dataclass
 from tazza.operator import Expression, LaidOut, Launch, OpView, Spec, Unsupported, formulas_of, scalars_of, show_dims

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from tazza.codegen.emit import Vector
+from tazza.codegen.term import Term
 
-Function = Callable[[Vector, str], str]
+Function = Callable[[Term], Term]
 FAR = 2.0**28
 """From here on 1 is nothing beside the square of a number."""
 LARGE = 709.0
@@ -23,13 +23,13 @@ ROUND = 1.5 * 2.0**52
 def expm1(exp: Function, log: Function) -> Function:
     """(u - 1) (x / log(u)) with u = exp(x), as it is rounded: the quotient makes good what that lost."""
 
-    def write(v: Vector, x: str) -> str:
-        one, u = v.constant(1.0), exp(v, x)
-        less = v.sub(u, one)
-        value = v.mul(less, v.div(x, log(v, u)))
-        value = v.select(v.compare("oeq", u, one), x, value)
-        value = v.select(v.compare("oeq", u, v.constant(math.inf)), u, value)
-        return v.select(v.compare("oeq", less, v.constant(-1.0)), less, value)
+    def write(x: Term) -> Term:
+        u = exp(x)
+        less = u - 1.0
+        value = less * (x / log(u))
+        value = u.equals(1.0).choose(x, value)
+        value = u.equals(math.inf).choose(u, value)
+        return less.equals(-1.0).choose(less, value)
 
     return write
 
@@ -37,29 +37,28 @@ def expm1(exp: Function, log: Function) -> Function:
 def tanh(expm1: Function) -> Function:
     """Return t / (t + 2) with t = exp(2 |x|) - 1."""
 
-    def write(v: Vector, x: str) -> str:
-        size = v.ceiling(v.intrinsic("fabs", x), 22.0)
-        t = expm1(v, v.add(size, size))
-        return v.copy_sign(v.div(t, v.add(t, v.constant(2.0))), x)
+    def write(x: Term) -> Term:
+        size = abs(x).at_most(22.0)
+        t = expm1(size + size)
+        return (t / (t + 2.0)).copy_sign(x)
 
     return write
 
 
-def _large(v: Vector, exp: Function, size: str) -> str:
+def _large(exp: Function, size: Term) -> Term:
     """Return exp(|x|) / 2 where exp(|x|) itself may be infinite."""
-    root = exp(v, v.mul(size, v.constant(0.5)))
-    return v.mul(v.mul(root, v.constant(0.5)), root)
+    root = exp(size * 0.5)
+    return root * 0.5 * root
 
 
 def sinh(exp: Function, expm1: Function) -> Function:
     """(t + t / (t + 1)) / 2 with t = exp(|x|) - 1."""
 
-    def write(v: Vector, x: str) -> str:
-        size = v.intrinsic("fabs", x)
-        t = expm1(v, size)
-        near = v.mul(v.add(t, v.div(t, v.add(t, v.constant(1.0)))), v.constant(0.5))
-        far = v.compare("ogt", size, v.constant(LARGE))
-        return v.copy_sign(v.select(far, _large(v, exp, size), near), x)
+    def write(x: Term) -> Term:
+        size = abs(x)
+        t = expm1(size)
+        near = (t + t / (t + 1.0)) * 0.5
+        return (size > LARGE).choose(_large(exp, size), near).copy_sign(x)
 
     return write
 
@@ -67,11 +66,11 @@ def sinh(exp: Function, expm1: Function) -> Function:
 def cosh(exp: Function) -> Function:
     """(u + 1 / u) / 2 with u = exp(|x|)."""
 
-    def write(v: Vector, x: str) -> str:
-        size = v.intrinsic("fabs", x)
-        u = exp(v, size)
-        near = v.mul(v.add(u, v.div(v.constant(1.0), u)), v.constant(0.5))
-        return v.select(v.compare("ogt", size, v.constant(LARGE)), _large(v, exp, size), near)
+    def write(x: Term) -> Term:
+        size = abs(x)
+        u = exp(size)
+        near = (u + 1.0 / u) * 0.5
+        return (size > LARGE).choose(_large(exp, size), near)
 
     return write
 
@@ -79,14 +78,14 @@ def cosh(exp: Function) -> Function:
 def asinh(log: Function, log1p: Function) -> Function:
     """log(1 + a + a^2 / (1 + sqrt(a^2 + 1))) with a = |x|."""
 
-    def write(v: Vector, x: str) -> str:
-        one, size = v.constant(1.0), v.intrinsic("fabs", x)
-        a = v.ceiling(size, FAR)
-        square = v.mul(a, a)
-        root = v.intrinsic("sqrt", v.add(square, one))
-        near = log1p(v, v.add(a, v.div(square, v.add(one, root))))
-        far = v.add(log(v, size), v.constant(math.log(2)))
-        return v.copy_sign(v.select(v.compare("ogt", size, v.constant(FAR)), far, near), x)
+    def write(x: Term) -> Term:
+        size = abs(x)
+        a = size.at_most(FAR)
+        square = a * a
+        root = (square + 1.0).intrinsic("sqrt")
+        near = log1p(a + square / (1.0 + root))
+        far = log(size) + math.log(2)
+        return (size > FAR).choose(far, near).copy_sign(x)
 
     return write
 
@@ -94,12 +93,12 @@ def asinh(log: Function, log1p: Function) -> Function:
 def acosh(log: Function, log1p: Function) -> Function:
     """log(1 + t + sqrt(t (t + 2))) with t = x - 1; NaN below 1."""
 
-    def write(v: Vector, x: str) -> str:
-        t = v.sub(v.ceiling(x, FAR), v.constant(1.0))
-        near = log1p(v, v.add(t, v.intrinsic("sqrt", v.mul(t, v.add(t, v.constant(2.0))))))
-        far = v.add(log(v, x), v.constant(math.log(2)))
-        value = v.select(v.compare("ogt", x, v.constant(FAR)), far, near)
-        return v.select(v.compare("oge", x, v.constant(1.0)), value, v.constant(math.nan))
+    def write(x: Term) -> Term:
+        t = x.at_most(FAR) - 1.0
+        near = log1p(t + (t * (t + 2.0)).intrinsic("sqrt"))
+        far = log(x) + math.log(2)
+        value = (x > FAR).choose(far, near)
+        return (x >= 1.0).choose(value, math.nan)
 
     return write
 
@@ -107,54 +106,51 @@ def acosh(log: Function, log1p: Function) -> Function:
 def atanh(log1p: Function) -> Function:
     """log(1 + 2 a / (1 - a)) / 2 with a = |x|."""
 
-    def write(v: Vector, x: str) -> str:
-        a = v.intrinsic("fabs", x)
-        value = log1p(v, v.div(v.add(a, a), v.sub(v.constant(1.0), a)))
-        return v.copy_sign(v.mul(value, v.constant(0.5)), x)
+    def write(x: Term) -> Term:
+        a = abs(x)
+        return (log1p((a + a) / (1.0 - a)) * 0.5).copy_sign(x)
 
     return write
 
 
 def logarithm(log: Function, base: float) -> Function:
     """log(x) / log(base)."""
-    return lambda v, x: v.div(log(v, x), v.constant(math.log(base)))
+    return lambda x: log(x) / math.log(base)
 
 
 def exp2(exp: Function) -> Function:
     """exp(r ln(2)) 2^n with x = n + r."""
 
-    def write(v: Vector, x: str) -> str:
-        limited = v.floor_at(v.ceiling(x, 1025.0), -1080.0)
-        whole, n = rounded(v, limited)
-        return scaled(v, exp(v, v.mul(v.sub(limited, n), v.constant(math.log(2)))), whole)
+    def write(x: Term) -> Term:
+        limited = x.at_most(1025.0).at_least(-1080.0)
+        whole, n = rounded(limited)
+        return scaled(exp((limited - n) * math.log(2)), whole)
 
     return write
 
 
-def rounded(v: Vector, x: str) -> tuple[str, str]:
+def rounded(x: Term) -> tuple[Term, Term]:
     """Return the whole number next to x, of at most 2^51, as one and in float64."""
-    shifted = v.add(x, v.constant(ROUND))
-    whole = v.int_op("sub", v.bits_of(shifted), v.bits_of(v.constant(ROUND)))
-    return whole, v.sub(shifted, v.constant(ROUND))
+    shifted = x + ROUND
+    return shifted.as_bits() - x.lines.number(ROUND, x.type).as_bits(), shifted - ROUND
 
 
-def scaled(v: Vector, value: str, whole: str) -> str:
+def scaled(value: Term, whole: Term) -> Term:
     """Return value 2^whole, made in two parts, so that the power need not be a number itself."""
-    half = v.int_op("ashr", whole, v.whole(1))
-    for part in (half, v.int_op("sub", whole, half)):
-        value = v.mul(value, v.of_bits(v.int_op("shl", v.int_op("add", part, v.whole(1023)), v.whole(52))))
+    half = whole >> 1
+    for part in (half, whole - half):
+        value *= ((part + 1023) << 52).as_floats()
     return value
 
 
-def hypot(v: Vector, x: str, y: str) -> str:
+def hypot(x: Term, y: Term) -> Term:
     """Return m sqrt(1 + (n / m)^2), where m is the larger size and n the smaller one; infinite where one is."""
-    a, b = v.intrinsic("fabs", x), v.intrinsic("fabs", y)
-    above = v.compare("ogt", a, b)
-    m, n = v.select(above, a, b), v.select(above, b, a)
-    q = v.div(n, m)
-    value = v.mul(m, v.intrinsic("sqrt", v.fma(q, q, v.constant(1.0))))
-    value = v.select(v.compare("oeq", v.add(a, b), v.constant(0.0)), m, value)
+    a, b = abs(x), abs(y)
+    above = a > b
+    m, n = above.choose(a, b), above.choose(b, a)
+    q = n / m
+    value = m * q.fma(q, 1.0).intrinsic("sqrt")
+    value = (a + b).equals(0.0).choose(m, value)
     for one in (a, b):
-        infinite = v.constant(math.inf)
-        value = v.select(v.compare("oeq", one, infinite), infinite, value)
+        value = one.equals(math.inf).choose(math.inf, value)
     return value

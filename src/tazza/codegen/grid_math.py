@@ -13,9 +13,8 @@ import re
 from collections.abc import Callable, Iterable
 
 from tazza.codegen import grid_curve, large_angle
-from tazza.codegen.emit import Lines, Vector
+from tazza.codegen.term import Lines, Term
 from tazza.errors import UnsupportedError
-from tazza.tensor import DataType
 
 TERMS = 14
 """Of exp on |r| <= ln(2) / 2: what follows is below 1e-17."""
@@ -25,65 +24,58 @@ LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 """ln(2) in two parts; the first has so few bits that its product with an exponent is exact."""
 
 
-def _exp(v: Vector, x: str) -> str:
+def _exp(x: Term) -> Term:
     """2^n times the series of exp(r), where x = n ln(2) + r."""
-    limited = v.floor_at(v.ceiling(x, 710.0), -746.0)
-    whole, n = grid_curve.rounded(v, v.mul(limited, v.constant(1 / math.log(2))))
-    r = v.fma(n, v.constant(-LN2_LOW), v.fma(n, v.constant(-LN2_HIGH), limited))
-    series = v.polynomial(r, [1 / math.factorial(k) for k in range(TERMS)])
-    return grid_curve.scaled(v, series, whole)
+    limited = x.at_most(710.0).at_least(-746.0)
+    whole, n = grid_curve.rounded(limited * (1 / math.log(2)))
+    r = n.fma(-LN2_LOW, n.fma(-LN2_HIGH, limited))
+    series = r.polynomial([1 / math.factorial(k) for k in range(TERMS)])
+    return grid_curve.scaled(series, whole)
 
 
-def _log(v: Vector, x: str) -> str:
+def _log(x: Term) -> Term:
     """E ln(2) + 2 atanh(s), where x = 2^e f, s = (f - 1) / (f + 1), and f is near 1."""
-    tiny = v.compare("olt", x, v.constant(2.0**-1022))
-    bits = v.bits_of(v.select(tiny, v.mul(x, v.constant(2.0**54)), x))
-    above = v.int_op("sub", bits, v.whole(0x3FE6A09E667F3BCD))  # the bits of sqrt(1/2)
-    e = v.int_op("ashr", above, v.whole(52))
-    f = v.of_bits(v.int_op("sub", bits, v.int_op("shl", e, v.whole(52))))
-    exponent = v.lines.let(f"sitofp {v.integer} {e} to {v.type}")
-    exponent = v.select(tiny, v.sub(exponent, v.constant(54.0)), exponent)
-    s = v.div(v.sub(f, v.constant(1.0)), v.add(f, v.constant(1.0)))
-    square, twice = v.mul(s, s), v.add(s, s)
-    rest = v.mul(v.mul(twice, square), v.polynomial(square, [1 / (2 * k + 3) for k in range(LOG_TERMS)]))
-    value = v.fma(exponent, v.constant(LN2_HIGH), v.add(v.fma(exponent, v.constant(LN2_LOW), rest), twice))
-    infinite, zero = v.constant(math.inf), v.constant(0.0)
-    value = v.select(v.compare("oeq", x, infinite), infinite, value)
-    value = v.select(v.compare("oeq", x, zero), v.constant(-math.inf), value)
-    return v.select(v.compare("uge", x, zero), v.select(v.compare("uno", x, x), x, value), v.constant(math.nan))
+    tiny = x < 2.0**-1022
+    bits = tiny.choose(x * 2.0**54, x).as_bits()
+    e = (bits - 0x3FE6A09E667F3BCD) >> 52  # the bits of sqrt(1/2)
+    f = (bits - (e << 52)).as_floats()
+    exponent = e.to("double")
+    exponent = tiny.choose(exponent - 54.0, exponent)
+    s = (f - 1.0) / (f + 1.0)
+    square, twice = s * s, s + s
+    rest = twice * square * square.polynomial([1 / (2 * k + 3) for k in range(LOG_TERMS)])
+    value = exponent.fma(LN2_HIGH, exponent.fma(LN2_LOW, rest) + twice)
+    value = x.equals(math.inf).choose(math.inf, value)
+    value = x.equals(0.0).choose(-math.inf, value)
+    return x.compare("uge", 0.0).choose(x.is_nan().choose(x, value), math.nan)
 
 
-def _power(v: Vector, x: str, y: str) -> str:
+def _power(x: Term, y: Term) -> Term:
     """exp(y log|x|), with the sign of x where y is odd; NaN where x is negative and y is not whole."""
-    size, zero, one = v.intrinsic("fabs", x), v.constant(0.0), v.constant(1.0)
-    value = _exp(v, v.mul(y, _log(v, size)))
-    whole = v.compare("oeq", v.intrinsic("trunc", y), y)
-    half = v.mul(y, v.constant(0.5))
-    odd = v.lines.let(f"and {v.mask} {whole}, {v.compare('une', v.intrinsic('trunc', half), half)}")
-    value = v.select(odd, v.copy_sign(value, x), value)
-    finite = v.compare("olt", size, v.constant(math.inf))
-    broken = v.lines.let(f"and {v.mask} {v.compare('olt', x, zero)}, {finite}")
-    value = v.select(broken, v.select(whole, value, v.constant(math.nan)), value)
+    size = abs(x)
+    value = _exp(y * _log(size))
+    whole = y.intrinsic("trunc").equals(y)
+    half = y * 0.5
+    odd = whole & half.intrinsic("trunc").differs(half)
+    value = odd.choose(value.copy_sign(x), value)
+    finite = size < math.inf
+    value = ((x < 0.0) & finite).choose(whole.choose(value, math.nan), value)
     # 1 to any power, and any number to that of 0, is 1, NaN included; so is -1 to an infinite power.
-    for is_one in (v.compare("oeq", x, one), v.compare("oeq", y, zero)):
-        value = v.select(is_one, one, value)
-    endless = v.compare("oeq", v.intrinsic("fabs", y), v.constant(math.inf))
-    unit = v.lines.let(f"and {v.mask} {endless}, {v.compare('oeq', size, one)}")
-    return v.select(unit, one, value)
+    for is_one in (x.equals(1.0), y.equals(0.0)):
+        value = is_one.choose(1.0, value)
+    return (abs(y).equals(math.inf) & size.equals(1.0)).choose(1.0, value)
 
 
-def _log1p(v: Vector, x: str) -> str:
+def _log1p(x: Term) -> Term:
     """log(u) x / (u - 1), where u is 1 + x as it is rounded: the quotient makes good what that lost."""
-    one = v.constant(1.0)
-    u = v.add(x, one)
-    value = v.mul(_log(v, u), v.div(x, v.sub(u, one)))
-    kept = v.lines.let(f"or {v.mask} {v.compare('oeq', u, one)}, {v.compare('oeq', x, v.constant(math.inf))}")
-    return v.select(kept, x, value)
+    u = x + 1.0
+    value = _log(u) * (x / (u - 1.0))
+    return (u.equals(1.0) | x.equals(math.inf)).choose(x, value)
 
 
 _expm1 = grid_curve.expm1(_exp, _log)
 
-FUNCTIONS: dict[str, tuple[int, Callable[..., str]]] = {
+FUNCTIONS: dict[str, tuple[int, Callable[..., Term]]] = {
     "exp": (1, _exp),
     "log": (1, _log),
     "pow": (2, _power),
@@ -113,12 +105,8 @@ def _definition(name: str) -> str:
     kind = "float" if single else "double"
     lines = Lines()
     lines.label("entry")
-    v = Vector(lines, 1, DataType.DOUBLE)
-    operands = [v.splat(lines.let(f"fpext float %x{k} to double") if single else f"%x{k}") for k in range(arity)]
-    value = lines.let(f"extractelement {v.type} {write(v, *operands)}, i32 0")
-    if single:
-        value = lines.let(f"fptrunc double {value} to float")
-    lines.do(f"ret {kind} {value}")
+    operands = [Term(lines, kind, f"%x{k}").to("double").splat(1) for k in range(arity)]
+    lines.do(f"ret {write(*operands).lane(0).to(kind).typed}")
     given = ", ".join(f"{kind} %x{k}" for k in range(arity))
     return "\n".join((*lines.declared, lines.text(f"internal {kind} @{name}({given})", "nounwind noinline")))
 

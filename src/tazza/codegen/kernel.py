@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from tazza.codegen.emit import Lines
+from tazza.codegen.term import Lines
 from tazza.data_class import dataclass
 from tazza.runtime.machine import machine
 from tazza.runtime.native_code import llvm_version, native_function, processor, source_digest

@@ -11,9 +11,9 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from tazza.codegen.block import Word
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.loop import count_loop, share_one
+from tazza.codegen.term import Lines, Term
 
 HEAD = Fields("threads rows inner by_rows")
 """Elements of a row are `inner`; `by_rows`: whether threads divide the rows among them."""
@@ -41,19 +41,19 @@ def merged(axes: Sequence[Axis]) -> list[Axis]:
     return found
 
 
-def row_pointers(lines: Lines, r: str, extents: Sequence[str], bases: Sequence[Sequence[str]]) -> list[str]:
+def row_pointers(r: Term, extents: Sequence[Term], bases: Sequence[Sequence[Term]]) -> list[Term]:
     """Return where row r of each operand begins; a base is an address and the steps along the counting dimensions."""
-    indices: list[str] = []
+    indices: list[Term] = []
     for extent in reversed(extents[1:]):
-        indices.insert(0, lines.let(f"urem i64 {r}, {extent}"))
-        r = lines.let(f"udiv i64 {r}, {extent}")
+        indices.insert(0, r % extent)
+        r = r // extent
     if extents:
         indices.insert(0, r)
-    pointers: list[str] = []
+    pointers: list[Term] = []
     for address, *steps in bases:
         for index, step in zip(indices, steps, strict=True):
-            address = lines.let(f"add i64 {address}, {lines.let(f'mul i64 {index}, {step}')}")
-        pointers.append(lines.let(f"inttoptr i64 {address} to ptr"))
+            address = address + index * step
+        pointers.append(address.as_pointer())
     return pointers
 
 
@@ -80,13 +80,13 @@ class Nest:
 
     def __init__(self, lines: Lines, depth: int, operands: int) -> None:
         """Read it."""
-        self.lines, self.at = lines, HEAD.load(lines)
+        self.lines, self.at = lines, HEAD.loaded(lines)
         self.tail = self.at.tail()
         self.extents = self.tail.take(depth)
         self.bases = [self.tail.take(1 + depth) for _ in range(operands)]
 
-    def each_row(self, row: Callable[[list[str], str, str], None]) -> None:
+    def each_row(self, row: Callable[[list[Term], Term, Term], None]) -> None:
         """Run `row(pointers, begin, end)` for the rows, or the parts of rows, of this thread."""
         lines, at = self.lines, self.at
         (first, last), (begin, end) = share_one(lines, at.by_rows, at.rows, at.inner, UNIT)
-        count_loop(lines, first, last, lambda r: row(row_pointers(lines, r, self.extents, self.bases), begin, end))
+        count_loop(lines, first, last, lambda r: row(row_pointers(r, self.extents, self.bases), begin, end))

@@ -17,10 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tazza.codegen.emit import Lines
 from tazza.codegen.grid_math import defined
 from tazza.codegen.kernel import METADATA
 from tazza.codegen.special import POWER
+from tazza.codegen.term import Lines, Term
 from tazza.data_class import dataclass
 from tazza.runtime.native_code import kept_code, llvm_binding, source_digest
 
@@ -142,34 +142,31 @@ def thread_text(text: str) -> str:
 # -- what kernels ask --------------------------------------------------------------------------------------------------
 
 
-def _asked(lines: Lines, name: str) -> str:
-    lines.declare(f"i32 @{name}()")
-    return lines.let(f"zext i32 {lines.let(f'call i32 @{name}()')} to i64")
+def _asked(lines: Lines, name: str) -> Term:
+    return lines.call("i32", name).to_unsigned("i64")
 
 
-def place(lines: Lines) -> tuple[str, str]:
+def place(lines: Lines) -> tuple[Term, Term]:
     """Return the number of this thread in its block, and that of the block."""
     return _asked(lines, THREAD), _asked(lines, BLOCK)
 
 
-def shared(lines: Lines) -> str:
+def shared(lines: Lines) -> Term:
     """Return the address of what the threads of a block share."""
-    return lines.let("addrspacecast ptr addrspace(3) @shared to ptr")
+    return lines.let("ptr", "addrspacecast ptr addrspace(3) @shared to ptr").of("double")
 
 
 def barrier(lines: Lines) -> None:
     """Let all threads of the block come here; what they wrote can be read behind it."""
-    lines.declare(f"void @{BARRIER}()")
-    lines.do(f"call void @{BARRIER}()")
+    lines.call_for_effect(BARRIER)
 
 
 def warp_barrier(lines: Lines) -> None:
     """Let all threads of the warp come here."""
-    lines.declare(f"void @{WARP_BARRIER}(i32)")
-    lines.do(f"call void @{WARP_BARRIER}(i32 -1)")
+    lines.call_for_effect(WARP_BARRIER, lines.number(-1, "i32"))
 
 
-def exchange(lines: Lines, value: str, distance: int) -> str:
+def exchange(value: Term, distance: int) -> Term:
     """Return the i32 of the thread whose number in the warp differs in the bit `distance`; all threads come here."""
-    lines.declare(f"i32 @{EXCHANGE}(i32, i32, i32, i32)")
-    return lines.let(f"call i32 @{EXCHANGE}(i32 -1, i32 {value}, i32 {distance}, i32 {WARP - 1})")
+    all_threads, apart, last = (value.lines.number(one, "i32") for one in (-1, distance, WARP - 1))
+    return value.lines.call("i32", EXCHANGE, all_threads, value, apart, last)

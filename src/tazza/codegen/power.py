@@ -17,8 +17,7 @@ from __future__ import annotations
 
 import math
 
-from tazza.codegen.emit import Vector
-from tazza.tensor import DataType
+from tazza.codegen.term import Term
 
 LOG2 = tuple(2 / math.log(2) / (2 * k + 1) for k in range(7))
 """log2((1 + s) / (1 - s)) / s in powers of s^2."""
@@ -38,56 +37,51 @@ ROUND = 1.5 * 2.0**52
 """Added to a number, this leaves its nearest integer in the low bits."""
 
 
-def power(v: Vector, x: str, y: str) -> str:
+def power(x: Term, y: Term) -> Term:
     """Return x^y."""
-    wide = Vector(v.lines, v.count, DataType.DOUBLE)
-    base, exponent = (v.lines.let(f"fpext {v.type} {one} to {wide.type}") for one in (x, y))
-    t = wide.mul(exponent, _log2(wide, base))
-    t = wide.floor_at(wide.ceiling(t, HIGHEST), LOWEST)
-    value = v.lines.let(f"fptrunc {wide.type} {_exp2(wide, t)} to {v.type}")
-    return v.rare(_unusual(v, x, y), value, "powf", x, y)
+    base, exponent = x.to("double"), y.to("double")
+    t = exponent * _log2(base)
+    t = t.at_most(HIGHEST).at_least(LOWEST)
+    value = _exp2(t).to(x.scalar)
+    return _unusual(x, y).rarely(lambda: x.each("powf", y), value)
 
 
-def _unusual(v: Vector, x: str, y: str) -> str:
+def _unusual(x: Term, y: Term) -> Term:
     """Return the mask of what libm computes."""
-    infinity = v.constant(math.inf)
-    positive = v.lines.let(f"and {v.mask} {v.compare('ogt', x, v.constant(0.0))}, {v.compare('olt', x, infinity)}")
-    usual = v.lines.let(f"and {v.mask} {positive}, {v.compare('olt', v.intrinsic('fabs', y), infinity)}")
-    return v.lines.let(f"xor {v.mask} {usual}, {v.all_set}")
+    positive = (x > 0.0) & (x < math.inf)
+    return ~(positive & (abs(y) < math.inf))
 
 
-def _log2(wide: Vector, x: str) -> str:
+def _log2(x: Term) -> Term:
     """Return log2 of positive float64 numbers that are not denormal."""
-    bits = wide.bits_of(x)
-    e = wide.int_op("ashr", wide.int_op("sub", bits, wide.whole(ROOT_HALF)), wide.whole(52))
-    m = wide.of_bits(wide.int_op("sub", bits, wide.int_op("shl", e, wide.whole(52))))
-    one = wide.constant(1.0)
-    s = wide.div(wide.sub(m, one), wide.add(m, one))
-    whole = wide.lines.let(f"sitofp {wide.integer} {e} to {wide.type}")
-    return wide.fma(s, wide.polynomial(wide.mul(s, s), LOG2), whole)
+    bits = x.as_bits()
+    e = (bits - ROOT_HALF) >> 52
+    m = (bits - (e << 52)).as_floats()
+    s = (m - 1.0) / (m + 1.0)
+    whole = e.to("double")
+    return s.fma((s * s).polynomial(LOG2), whole)
 
 
-def _exp2(wide: Vector, t: str) -> str:
+def _exp2(t: Term) -> Term:
     """Return 2^t for |t| up to some hundreds."""
-    shifted = wide.add(t, wide.constant(ROUND))
-    n = wide.int_op("sub", wide.bits_of(shifted), wide.bits_of(wide.constant(ROUND)))
-    fraction = wide.polynomial(wide.sub(t, wide.sub(shifted, wide.constant(ROUND))), EXP2)
-    scale = wide.of_bits(wide.int_op("shl", wide.int_op("add", n, wide.whole(1023)), wide.whole(52)))
-    return wide.mul(fraction, scale)
+    shifted = t + ROUND
+    n = shifted.as_bits() - t.like(ROUND).as_bits()
+    fraction = (t - (shifted - ROUND)).polynomial(EXP2)
+    scale = ((n + 1023) << 52).as_floats()
+    return fraction * scale
 
 
-def cubic_root(v: Vector, x: str) -> str:
+def cubic_root(x: Term) -> Term:
     """Return the cubic root of x."""
-    wide = Vector(v.lines, v.count, DataType.DOUBLE)
-    size = v.intrinsic("fabs", x)
-    long = v.lines.let(f"fpext {v.type} {size} to {wide.type}")
-    half = wide.int_op("lshr", wide.bits_of(long), wide.whole(32))
-    third = wide.int_op("lshr", wide.int_op("mul", half, wide.whole(THIRD)), wide.whole(32))
-    root = wide.of_bits(wide.int_op("shl", wide.int_op("sub", wide.whole(ROOT), third), wide.whole(32)))
+    size = abs(x)
+    long = size.to("double")
+    half = long.as_bits().shifted_down(32)
+    third = (half * THIRD).shifted_down(32)
+    root = ((ROOT - third) << 32).as_floats()
     for _ in range(2):
-        square = wide.mul(root, root)
-        missing = wide.sub(wide.constant(1.0), wide.mul(wide.mul(long, root), square))
-        root = wide.mul(root, wide.polynomial(missing, INVERSE_ROOT))
-    value = v.lines.let(f"fptrunc {wide.type} {wide.mul(long, wide.mul(root, root))} to {v.type}")
-    finite = v.compare("olt", size, v.constant(math.inf))
-    return v.select(finite, v.copy_sign(value, x), x)
+        square = root * root
+        missing = 1.0 - long * root * square
+        root = root * missing.polynomial(INVERSE_ROOT)
+    value = (long * (root * root)).to(x.scalar)
+    finite = size < math.inf
+    return finite.choose(value.copy_sign(x), x)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias, cast
 
 from tazza.codegen.block import Scratch, Slot, float_word, slots_of
-from tazza.codegen.loop import KINDS
+from tazza.codegen.vector import KINDS
 from tazza.data_class import dataclass
 from tazza.operator import Expression, Launch, OpView, Spec, Unsupported, with_arguments
 from tazza.operator.kernel import LaunchChain

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tazza.codegen import avx512
-from tazza.codegen.emit import Vector
+from tazza.codegen.term import Term
 
 ERF = (
     (0.0, 0.29282325506210327, 0.5475284457206726, 0.7402369976043701, 0.867058277130127, 0.9396533370018005,
@@ -81,21 +81,21 @@ ROUND = 1.5 * 2.0**23
 """Added to a number, this leaves its nearest integer in the low bits."""
 
 
-def _saturating(table: Sequence[Sequence[float]], step: float, end: float) -> Callable[[Vector, str], str]:
+def _saturating(table: Sequence[Sequence[float]], step: float, end: float) -> Callable[[Term], Term]:
     """Return the function of a table whose places lie a step apart; from `end` on it is 1."""
 
-    def emit(v: Vector, x: str) -> str:
-        size = v.ceiling(v.intrinsic("fabs", x), end)
-        shifted = v.fma(size, v.constant(1 / step), v.constant(ROUND))
-        off = v.fma(v.sub(shifted, v.constant(ROUND)), v.constant(-step), size)
-        places = v.bits_of(shifted)
-        *rest, value = (avx512.chosen(v, one, places) for one in table)
+    def emit(x: Term) -> Term:
+        size = abs(x).at_most(end)
+        shifted = size.fma(1 / step, ROUND)
+        off = (shifted - ROUND).fma(-step, size)
+        places = shifted.as_bits()
+        *rest, value = (avx512.chosen(one, places) for one in table)
         constant, *others = rest
         for one in reversed(others):
-            value = v.fma(value, off, one)
-        around_0 = v.compare("oeq", off, size)
-        value = v.fma(value, off, v.select(around_0, size, constant))
-        return v.copy_sign(v.ceiling(value, 1.0), x)
+            value = value.fma(off, one)
+        around_0 = off.equals(size)
+        value = value.fma(off, around_0.choose(size, constant))
+        return value.at_most(1.0).copy_sign(x)
 
     return emit
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from tazza.codegen.block import Slot, Word
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Unnamed
-from tazza.codegen.vector import Emission
+from tazza.codegen.function import Emission
+from tazza.codegen.term import Term
+from tazza.codegen.vector import Vector
 from tazza.data_class import dataclass
 from tazza.tensor import DataType
 from tazza.tensor.expression import Expression
@@ -56,27 +57,18 @@ class Scalars:
         kinds = ", ".join(f"{name} {dtype.label}" for name, _, dtype in self.operands)
         return "; ".join([kinds, *(f"{name} = {one.text()}" for name, one in self.expressions.items())])
 
-    def write(self, v: Vector, first: int | Unnamed, *, held: Collection[int] = ()) -> dict[str, str]:
+    def write(self, v: Vector, first: int | Unnamed, *, held: Collection[int] = ()) -> dict[str, Term]:
         """Return, by name, a vector that is full of each, rounded to the elements of `v`.
 
         The address of the first operand is that word of the block; the words of `held` ones are the numbers themselves.
         """
         lines = v.lines
         one, tail = Vector(lines, 1, DataType.DOUBLE), first if isinstance(first, Unnamed) else Unnamed(lines, first)
-        places = [tail.address() if k in held else tail.take(1, "ptr")[0] for k in range(len(self.operands))]
+        places = [tail.take_place() if k in held else tail.take(1, "ptr")[0] for k in range(len(self.operands))]
         given = {
-            name: one.splat(_load(lines, place, dtype))
+            name: one.full(place.of(KINDS[dtype]).load())
             for place, (name, _, dtype) in zip(places, self.operands, strict=True)
         }
         emission = Emission(one, given)
         found = {name: emission.write(expression) for name, expression in self.expressions.items()}
-        return {
-            name: v.of_double(lines.let(f"extractelement {one.type} {value}, i32 0")) for name, value in found.items()
-        }
-
-
-def _load(lines: Lines, pointer: str, dtype: DataType) -> str:
-    value = lines.let(f"load {KINDS[dtype]}, ptr {pointer}")
-    if dtype is DataType.DOUBLE:
-        return value
-    return lines.let(f"{'fpext' if dtype.is_float else 'sitofp'} {KINDS[dtype]} {value} to double")
+        return {name: v.full(value.lane(0)) for name, value in found.items()}

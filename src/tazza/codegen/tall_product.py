@@ -20,13 +20,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from tazza.codegen.block import BlockLaunch, Slot
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import compiled, lane_count
-from tazza.codegen.loop import count_loop, lanes_below, share
-from tazza.codegen.rows import element, when
+from tazza.codegen.loop import count_loop, lanes_below, share, when
+from tazza.codegen.term import Lines, Term
 from tazza.codegen.writer import LINE, Writer
 from tazza.data_class import dataclass
 
@@ -153,193 +153,181 @@ class _Writer(Writer):
         w = self.w
         self.windows, self.record = kind.fields is not BLOCK, kind.record
         self.columns = COLUMNS[self.v.count]
-        self.tap_panels, self.tiles = self.pieces(w.K, self.panel), self.div(w.M, self.columns)
-        self.panels = self.mul(self.tap_panels, w.taps)
-        self.places = element(lines, w.scratch, self.mul("%who", w.own))  # of two blocks of rows of B, as int64
-        self.T = element(lines, self.places, self.mul(w.block, 4 * self.record))
-        self.G = element(lines, self.T, self.mul(w.block, self.panel))
+        self.tap_panels, self.tiles = w.K.pieces(self.panel), w.M // self.columns
+        self.panels = self.tap_panels * w.taps
+        self.places = w.scratch.at(lines.who * w.own)  # of two blocks of rows of B, as int64
+        self.T = self.places.at(w.block * (4 * self.record))
+        self.G = self.T.at(w.block * self.panel)
 
     def write(self) -> None:
         w, lines = self.w, self.lines
         start, end = share(lines, w.P)
-        self.locate(start, self.places_of("0"))
+        self.locate(start, self.places_of(lines.number(0)))
 
-        def block(i: str) -> None:
-            begin = self.add(start, self.mul(i, w.block))
-            count = self.least(self.sub(end, begin), w.block)
-            following = self.least(self.add(begin, w.block), self.sub(w.P, 1))
-            here, there = self.places_of(i), self.places_of(self.add(i, 1))
+        # For each block of the rows [start, end) of this thread: where those of the next one lie is found as well.
+        def block(i: Term) -> None:
+            begin = start + i * w.block
+            count = (end - begin).at_most(w.block)
+            following = (begin + w.block).at_most(w.P - 1)
+            here, there = self.places_of(i), self.places_of(i + 1)
             self.locate(following, there)
-            starts = lines.let(f"icmp eq i64 {i}, 0")
+            starts = i.equals(0)
 
-            def panel(p: str) -> None:
+            # T of each panel, and G[panel] += A^T T, a register tile after the other.
+            def panel(p: Term) -> None:
                 self.pack(p, here, count)
-                last = lines.let(f"icmp eq i64 {self.add(p, 1)}, {self.panels}")
-                asked = lines.let(f"select i1 {last}, ptr {there}, ptr {here}")
-                within = self.within_row(lines.let(f"select i1 {last}, i64 0, i64 {self.add(p, 1)}"))
+                last = (p + 1).equals(self.panels)
+                asked = last.choose(there, here)
+                within = self.within_row(last.choose(0, p + 1))
 
-                def tile(number: str) -> None:
+                def tile(number: Term) -> None:
                     self.expect_panel(number, asked, within)
-                    self.expect_rows(self.add(self.mul(p, self.tiles), number), following)
+                    self.expect_rows(p * self.tiles + number, following)
                     self.tile(number, p, (begin, count), starts)
 
-                count_loop(lines, "0", self.tiles, tile)
+                count_loop(lines, 0, self.tiles, tile)
 
-            count_loop(lines, "0", self.panels, panel)
+            count_loop(lines, 0, self.panels, panel)
 
-        count_loop(lines, "0", self.pieces(self.sub(end, start), w.block), block)
+        count_loop(lines, 0, (end - start).pieces(w.block), block)
         self.wait()
-        count_loop(lines, *share(lines, self.mul(self.panels, w.M)), self.join)
+        count_loop(lines, *share(lines, self.panels * w.M), self.join)
 
     # -- rows of B -----------------------------------------------------------------------------------------------------
 
-    def places_of(self, block: str) -> str:
+    def places_of(self, block: Term) -> Term:
         """Return the table of a block: there are two, used in turn."""
-        return element(self.lines, self.places, self.mul(self.mul(self.rem(block, 2), self.w.block), 2 * self.record))
+        return self.places.at(block % 2 * self.w.block * (2 * self.record))
 
-    def locate(self, begin: str, table: str) -> None:
+    def locate(self, begin: Term, table: Term) -> None:
         """Write where rows of B from `begin` on lie; behind the last row that is the last one again."""
         w = self.w
 
-        def one(t: str) -> None:
-            number = self.least(self.add(begin, t), self.sub(w.P, 1))
-            line, x = self.div(number, w.W), self.rem(number, w.W)
-            image, y = self.div(line, w.H), self.rem(line, w.H)
-            at = self.add(self.mul(image, w.image), self.add(self.mul(y, w.row), self.mul(x, w.pixel)))
+        def one(t: Term) -> None:
+            number = (begin + t).at_most(w.P - 1)
+            line, x = number // w.W, number % w.W
+            image, y = line // w.H, line % w.H
+            at = image * w.image + (y * w.row + x * w.pixel)
             numbers = [at]
             if self.windows:
-                above, before = self.mul(w.top, w.tap_row), self.mul(w.left, w.tap_pixel)
-                first = self.sub(self.mul(y, w.down), w.top), self.sub(self.mul(x, w.across), w.left)
-                numbers = [self.sub(at, self.add(above, before)), *first]
+                above, before = w.top * w.tap_row, w.left * w.tap_pixel
+                first = y * w.down - w.top, x * w.across - w.left
+                numbers = [at - (above + before), *first]
             for i, value in enumerate(numbers):
-                self.lines.do(f"store i64 {value}, ptr {self.place(table, t, i)}")
+                self.place(table, t, i).store(value)
 
-        count_loop(self.lines, "0", w.block, one)
+        count_loop(self.lines, 0, w.block, one)
 
-    def place(self, table: str, t: str, i: int = 0) -> str:
+    def place(self, table: Term, t: Term, i: int = 0) -> Term:
         """Return the address of number i of what says where a row lies."""
-        return element(self.lines, table, self.add(self.mul(t, self.record), i), "i64")
+        return table.of("i64").at(t * self.record + i)
 
-    def row_of(self, table: str, t: str) -> str:
+    def row_of(self, table: Term, t: Term) -> Term:
         """Return the address of a row of B."""
-        place = self.lines.let(f"load i64, ptr {self.place(table, t)}")
-        return element(self.lines, self.w.B, place)
+        return self.w.B.at(self.place(table, t).load())
 
-    def tap(self, panel: str) -> tuple[str, str]:
+    def tap(self, panel: Term) -> tuple[Term, Term]:
         """Return row and column of the tap of a panel in its window."""
-        number = self.div(panel, self.tap_panels)
-        return self.div(number, self.w.kW), self.rem(number, self.w.kW)
+        number = panel // self.tap_panels
+        return number // self.w.kW, number % self.w.kW
 
-    def column(self, panel: str) -> str:
+    def column(self, panel: Term) -> Term:
         """Return the first column of a panel in its tap."""
-        return self.mul(self.rem(panel, self.tap_panels), self.panel)
+        return panel % self.tap_panels * self.panel
 
-    def within_row(self, panel: str) -> str:
+    def within_row(self, panel: Term) -> Term:
         """Return how far behind the begin of a row its part of a panel lies."""
         if not self.windows:
             return self.column(panel)
         down, across = self.tap(panel)
-        tap = self.add(self.mul(down, self.w.tap_row), self.mul(across, self.w.tap_pixel))
-        return self.add(tap, self.column(panel))
+        return down * self.w.tap_row + across * self.w.tap_pixel + self.column(panel)
 
-    def pack(self, panel: str, table: str, count: str) -> None:
+    def pack(self, panel: Term, table: Term, count: Term) -> None:
         """Write T for a panel; columns that are not there are 0, and taps outside of the image."""
-        v, within, left = self.v, self.within_row(panel), self.sub(self.w.K, self.column(panel))
+        v, within, left = self.v, self.within_row(panel), self.w.K - self.column(panel)
         tap = self.tap(panel) if self.windows else None
         whole = self.masks(left)
 
-        def one(t: str) -> None:
-            source = element(self.lines, self.row_of(table, t), within)
+        def one(t: Term) -> None:
+            source = self.row_of(table, t).at(within)
             masks = whole if tap is None else self.masks(self.inside(table, t, tap, left))
             for half, mask in enumerate(masks):
-                at = self.add(self.mul(t, self.panel), half * v.count)
-                self.put(v.load(source, str(half * v.count), mask), self.T, at)
+                at = t * self.panel + half * v.count
+                self.put(v.load(source, half * v.count, mask), self.T, at)
 
-        count_loop(self.lines, "0", count, one)
+        count_loop(self.lines, 0, count, one)
 
-    def masks(self, left: str) -> list[str]:
+    def masks(self, left: Term) -> list[Term]:
         """Return the lanes of the two vectors of a panel, of which so many columns are there."""
-        return [lanes_below(self.v, self.sub(left, half * self.v.count)) for half in range(2)]
+        return [lanes_below(self.v, left - half * self.v.count) for half in range(2)]
 
-    def inside(self, table: str, t: str, tap: tuple[str, str], left: str) -> str:
+    def inside(self, table: Term, t: Term, tap: tuple[Term, Term], left: Term) -> Term:
         """Return how many columns of a panel are there: none if the tap lies outside of the image."""
-        found: list[str] = []
-        for i, (number, extent) in enumerate(zip(tap, ("image_H", "image_W"), strict=True)):
-            first = self.lines.let(f"load i64, ptr {self.place(table, t, 1 + i)}")
-            # unsigned: a row above the image is too large
-            found.append(self.lines.let(f"icmp ult i64 {self.add(first, number)}, {self.w[extent]}"))
-        there = self.lines.let(f"and i1 {found[0]}, {found[1]}")
-        return self.lines.let(f"select i1 {there}, i64 {left}, i64 0")
+        # Unsigned: a row above the image is too large.
+        down = (self.place(table, t, 1).load() + tap[0]).below(self.w.image_H)
+        across = (self.place(table, t, 2).load() + tap[1]).below(self.w.image_W)
+        return (down & across).choose(left, 0)
 
     # -- what comes next -----------------------------------------------------------------------------------------------
 
-    def expect_panel(self, turn: str, table: str, within: str) -> None:
+    def expect_panel(self, turn: Term, table: Term, within: Term) -> None:
         """Ask for a part of the panel that is packed next, in one of as many turns as there are tiles."""
 
-        def row(t: str) -> None:
-            start = element(self.lines, self.row_of(table, t), within)
+        def row(t: Term) -> None:
+            start = self.row_of(table, t).at(within)
             for line in range(0, self.panel, LINE):
-                self.lines.prefetch(start, 4 * line)
+                start.prefetch(4 * line)
 
         self.each_of_turn(turn, self.tiles, row)
 
-    def expect_rows(self, turn: str, begin: str) -> None:
+    def expect_rows(self, turn: Term, begin: Term) -> None:
         """Ask for a part of the rows of A of the next block, in one of as many turns as it has register tiles."""
         w = self.w
-        start = element(self.lines, w.A, self.mul(begin, w.M))
+        start = w.A.at(begin * w.M)
 
-        def row(t: str) -> None:
-            here = element(self.lines, start, self.mul(t, w.M))
+        def row(t: Term) -> None:
+            here = start.at(t * w.M)
+            count_loop(self.lines, 0, w.M.pieces(LINE), lambda i: here.at(i * LINE).prefetch(0))
 
-            def line(i: str) -> None:
-                self.lines.prefetch(element(self.lines, here, self.mul(i, LINE)), 0)
+        self.each_of_turn(turn, self.panels * self.tiles, row)
 
-            count_loop(self.lines, "0", self.pieces(w.M, LINE), line)
-
-        self.each_of_turn(turn, self.mul(self.panels, self.tiles), row)
-
-    def each_of_turn(self, turn: str, turns: str, row: Callable[[str], None]) -> None:
+    def each_of_turn(self, turn: Term, turns: Term, row: Callable[[Term], None]) -> None:
         """Run row(t) for a part of the rows of a block."""
-        some = self.pieces(self.w.block, turns)
-        first = self.mul(turn, some)
-        count_loop(self.lines, first, self.least(self.w.block, self.add(first, some)), row)
+        some = self.w.block.pieces(turns)
+        first = turn * some
+        count_loop(self.lines, first, self.w.block.at_most(first + some), row)
 
     # -- G and C -------------------------------------------------------------------------------------------------------
 
-    def sums(self, panel: str, m: str) -> str:
+    def sums(self, panel: Term, m: Term) -> Term:
         """Return where the sums of a panel and columns m, m + 1 ... of A lie."""
-        return element(self.lines, self.G, self.mul(self.add(self.mul(panel, self.w.M), m), self.panel))
+        return self.G.at((panel * self.w.M + m) * self.panel)
 
-    def tile(self, number: str, panel: str, rows: tuple[str, str], starts: str) -> None:
+    def tile(self, number: Term, panel: Term, rows: tuple[Term, Term], starts: Term) -> None:
         """Add the products of a block, from its first row and for so many, or begin with them."""
-        m = self.mul(number, self.columns)
-        A = element(self.lines, self.w.A, self.add(self.mul(rows[0], self.w.M), m))
+        m = number * self.columns
+        A = self.w.A.at(rows[0] * self.w.M + m)
         G = self.sums(panel, m)
-        when(
-            self.lines,
-            starts,
-            lambda: self.register_tile(A, G, rows[1], begin=True),
-            lambda: self.register_tile(A, G, rows[1], begin=False),
-        )
+        work = partial(self.register_tile, A, G, rows[1])
+        when(starts, partial(work, begin=True), partial(work, begin=False))
 
-    def register_tile(self, A: str, G: str, count: str, *, begin: bool) -> None:
+    def register_tile(self, A: Term, G: Term, count: Term, *, begin: bool) -> None:
         """Add the products of so many rows to two vectors for each of R columns of A."""
 
         # G[m][k] += A[t][m] * T[t][k] for each row t of the block: R columns m, two vectors k.
-        def row(t: str, sums: Sequence[str]) -> Sequence[str]:
-            numbers = element(self.lines, A, self.mul(t, self.w.M))
-            places = (element(self.lines, numbers, str(r)) for r in range(self.columns))
-            return self.add_outer(sums, places, self.pair(element(self.lines, self.T, self.mul(t, self.panel))))
+        def row(t: Term, sums: Sequence[Term]) -> Sequence[Term]:
+            numbers, vectors = A.at(t * self.w.M), self.pair(self.T.at(t * self.panel))
+            return self.add_outer(sums, (numbers.at(r) for r in range(self.columns)), vectors)
 
         self.add_to((G, 2 * self.columns), count, row, begin=begin)
 
-    def join(self, line: str) -> None:
+    def join(self, line: Term) -> None:
         """Write a panel of a row of C: the sum over all threads."""
         v, w = self.v, self.w
-        panel, m = self.div(line, w.M), self.rem(line, w.M)
+        panel, m = line // w.M, line % w.M
         own = self.sums(panel, m)
-        tap, column = self.div(panel, self.tap_panels), self.column(panel)
-        row = self.mul(self.add(self.mul(m, w.taps), tap), w.K)
-        for half, mask in enumerate(self.masks(self.sub(w.K, column))):
-            total = self.over_threads(own, w.own, str(half * v.count))
-            v.store(total, w.C, self.add(row, self.add(column, half * v.count)), mask)
+        tap, column = panel // self.tap_panels, self.column(panel)
+        row = (m * w.taps + tap) * w.K
+        for half, mask in enumerate(self.masks(w.K - column)):
+            total = self.over_threads(own, w.own, half * v.count)
+            v.store(total, w.C, row + (column + half * v.count), mask)

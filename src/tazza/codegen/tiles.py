@@ -17,7 +17,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tazza.codegen.emit import Lines, Vector
+from tazza.codegen.term import Lines, Term
+from tazza.codegen.vector import Vector
 
 ROWS, ROW_BYTES = 16, 64
 TILE_BYTES = ROWS * ROW_BYTES
@@ -49,9 +50,9 @@ class Tiles:
         """Write into `lines`."""
         self.lines = lines
 
-    def begin(self, shape: str) -> None:
+    def begin(self, shape: Term) -> None:
         """Set up all registers, from the address of SHAPE."""
-        self._do("ldtilecfg", f"ptr {shape}")
+        self._do("ldtilecfg", shape)
 
     def end(self) -> None:
         """Give them up: what a thread keeps in them is saved whenever it stops."""
@@ -59,57 +60,57 @@ class Tiles:
 
     def zero(self, tile: int) -> None:
         """Let a register be 0."""
-        self._do("tilezero", f"i8 {tile}")
+        self._do("tilezero", self._tile(tile))
 
-    def load(self, tile: int, address: str, step_bytes: int = ROW_BYTES) -> None:
+    def load(self, tile: int, address: Term, step_bytes: int = ROW_BYTES) -> None:
         """Read a register from rows that lie so far apart."""
-        self._do("tileloadd64", f"i8 {tile}", f"ptr {address}", f"i64 {step_bytes}")
+        self._do("tileloadd64", self._tile(tile), address, self.lines.number(step_bytes))
         self._keep_apart(BEHIND_LOAD)
 
-    def store(self, tile: int, address: str, step_bytes: int) -> None:
+    def store(self, tile: int, address: Term, step_bytes: int) -> None:
         """Write a register to rows that lie so far apart."""
-        self._do("tilestored64", f"i8 {tile}", f"ptr {address}", f"i64 {step_bytes}")
+        self._do("tilestored64", self._tile(tile), address, self.lines.number(step_bytes))
 
     def multiply(self, sums: int, a: int, b: int) -> None:
         """Add the product of two registers of bfloat16 to one of float32."""
-        self._do("tdpbf16ps", f"i8 {sums}", f"i8 {a}", f"i8 {b}")
+        self._do("tdpbf16ps", *(self._tile(one) for one in (sums, a, b)))
         self._keep_apart(BEHIND_PRODUCT)
 
     def _keep_apart(self, count: int) -> None:
         self.lines.do(f'call void asm sideeffect "{NOTHING * count}", ""()')
 
-    def _do(self, name: str, *operands: str) -> None:
-        kinds = ", ".join(one.split()[0] for one in operands)
-        self.lines.declare(f"void @llvm.x86.{name}({kinds})")
-        self.lines.do(f"call void @llvm.x86.{name}({', '.join(operands)})")
+    def _tile(self, number: int) -> Term:
+        return self.lines.number(number, "i8")
+
+    def _do(self, name: str, *operands: Term) -> None:
+        self.lines.call_for_effect(f"llvm.x86.{name}", *operands)
 
 
-def pieces(v: Vector, x: str) -> list[str]:
+def pieces(v: Vector, x: Term) -> list[Term]:
     """Return float32 numbers as three pieces: integers whose upper halves are the bfloat16, the others are anything.
 
     Each is the nearest to what is left, so that products of pieces that do not count have either sign. The largest
     numbers would become infinite, and are cut off instead.
     """
-    large = v.compare("uge", v.intrinsic("fabs", x), v.constant(LARGE))
-    half = v.lines.let(f"select {v.mask} {large}, {v.integer} zeroinitializer, {v.integer} {v.whole(HALF)}")
-    first = v.int_op("and", v.int_op("add", v.bits_of(x), half), v.whole(UPPER))
-    infinite = v.compare("oeq", v.intrinsic("fabs", x), v.constant(math.inf))
-    rest = v.select(infinite, v.constant(0.0), v.sub(x, v.of_bits(first)))
-    second = v.int_op("and", v.int_op("add", v.bits_of(rest), v.whole(HALF)), v.whole(UPPER))
-    return [first, second, v.bits_of(v.sub(rest, v.of_bits(second)))]
+    half = abs(x).compare("uge", LARGE).choose(x.lines.number(0, v.integer), HALF)
+    first = (x.as_bits() + half) & UPPER
+    infinite = abs(x).equals(math.inf)
+    rest = infinite.choose(0.0, x - first.as_floats())
+    second = (rest.as_bits() + HALF) & UPPER
+    return [first, second, (rest - second.as_floats()).as_bits()]
 
 
-def paired(v: Vector, first: str, second: str) -> str:
+def paired(first: Term, second: Term) -> Term:
     """Return words of two bfloat16: the upper halves of one, and in front of them those of the other."""
-    return v.int_op("or", v.int_op("lshr", first, v.whole(16)), v.int_op("and", second, v.whole(UPPER)))
+    return first.shifted_down(16) | (second & UPPER)
 
 
-def halves(v: Vector, words: str) -> tuple[str, str]:
+def halves(words: Term) -> tuple[Term, Term]:
     """Return the two float32 of words that `paired` made of bfloat16."""
-    return v.of_bits(v.int_op("shl", words, v.whole(16))), v.of_bits(v.int_op("and", words, v.whole(UPPER)))
+    return (words << 16).as_floats(), (words & UPPER).as_floats()
 
 
-def transposed(v: Vector, rows: Sequence[str]) -> list[str]:
+def transposed(v: Vector, rows: Sequence[Term]) -> list[Term]:
     """Return the columns of as many rows as there are lanes: blocks of 1, 2, 4 ... lanes change places."""
     found, size = list(rows), 1
     while size < v.count:
@@ -117,12 +118,11 @@ def transposed(v: Vector, rows: Sequence[str]) -> list[str]:
             both = found[low], found[low + size]
             for place, start in ((low, 0), (low + size, size)):
                 order = [lane + start if not lane & size else v.count + lane + start - size for lane in range(v.count)]
-                found[place] = v.lines.shuffle(v.type, order, *both)
+                found[place] = both[0].shuffle(order, both[1])
         size *= 2
     return found
 
 
-def is_special(v: Vector, x: str) -> str:
+def is_special(x: Term) -> Term:
     """Return the mask of what is infinite or NaN."""
-    exponent = v.int_op("and", v.bits_of(x), v.whole(EXPONENT))
-    return v.lines.let(f"icmp eq {v.integer} {exponent}, {v.whole(EXPONENT)}")
+    return (x.as_bits() & EXPONENT).equals(EXPONENT)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tazza.codegen.emit import MEMORY
-from tazza.codegen.typed import unsupported
+from tazza.codegen.typed_function import unsupported
+from tazza.codegen.vector import MEMORY
 from tazza.data_class import dataclass
 from tazza.tensor import DataType
 from tazza.tensor.expression import Expression, Node

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import unavailable
 from tazza.codegen.nvptx import GridKernel, place
+from tazza.codegen.term import Lines
 from tazza.engines.cuda.coordinate import coordinates, place_in
 from tests.cuda_grid import Grid
 
@@ -20,9 +20,9 @@ def test_places(bits: int) -> None:
 
     def write(lines: Lines) -> None:
         i, _ = place(lines)
-        _, found = place_in(lines, i, coordinates(lines, i, 2, bits), 3)
-        pointer, where = place_in(lines, i, [], 6)
-        lines.do(f"store i64 {found}, ptr {lines.let(f'getelementptr i64, ptr {pointer}, i64 {where}')}")
+        _, found = place_in(i, coordinates(i, 2, bits), 3)
+        pointer, where = place_in(i, [], 6)
+        pointer.of("i64")[where] = found
 
     found = np.zeros(6, np.int64)
     Grid(GridKernel(7, write).text("places"), "places")(1, 6, [6, 3, 2, 0, 1, 3, found.ctypes.data])

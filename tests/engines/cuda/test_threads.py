@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
 
 from tazza.codegen.block import Slot, float_word
+from tazza.codegen.loop import fold_loop
+from tazza.codegen.term import Term
 from tazza.device import current_context
 from tazza.engines.cuda.launch import GridLaunch
 from tazza.engines.cuda.threads import Threads, each_launch
@@ -40,9 +42,9 @@ def test_each_thing_has_a_thread(n: int) -> None:
     X, Y = there(np.arange(max(n, 1), dtype=np.float32)), there(np.full(n + 1, -1, np.float32))
     words: Mapping[str, int | Slot] = {"X": Slot("X"), "Y": Slot("Y"), "half": float_word(0.5)}
 
-    def write(t: Threads, i: str) -> None:
-        half = t.lines.let(f"fptrunc {t.wide.type} {t.real('half')} to {t.single.type}")
-        t.store("Y", i, t.single.mul(t.load("X", i), half))
+    def write(t: Threads, i: Term) -> None:
+        half = t.real("half").to(t.single.scalar)
+        t.store("Y", i, t.load("X", i) * half)
 
     run(each_launch("a test of halves", n, words, write), X=X, Y=Y)
     np.testing.assert_array_equal(Y.plain(), [*np.arange(n) / 2, -1])
@@ -52,17 +54,14 @@ def test_loops_and_choices() -> None:
     """Each thread follows a chain of numbers, and adds up what its ends name; where there is no chain it keeps -1."""
     following, sums = there(np.array([2, 9, 3, 9], np.int64)), there(np.zeros(4, np.int64))
 
-    def write(t: Threads, i: str) -> None:
-        def turn(k: str) -> str:
-            t.put("sums", i, t.add(t.index("sums", i), k))
+    def write(t: Threads, i: Term) -> None:
+        def turn(k: Term) -> Term:
+            t.put("sums", i, t.index("sums", i) + k)
             return t.index("next", k)
 
-        def square(k: str, carried: Sequence[str]) -> list[str]:
-            return [t.add(carried[0], t.mul(k, k))]
-
-        t.follow(i, "4", turn)
-        (squares,) = t.carry("0", i, ["0"], square)
-        kept = t.where(t.below(i, 2), lambda: t.add(squares, t.index("sums", i)), "-1", "i64")
+        t.follow(i, 4, turn)
+        squares = fold_loop(0, i, 0, lambda k, total: total + k * k)
+        kept = t.where(i.below(2), lambda: squares + t.index("sums", i), -1)
         t.put("sums", i, kept)
 
     run(each_launch("a test of loops", 4, {"next": Slot("n"), "sums": Slot("s")}, write), n=following, s=sums)
@@ -72,8 +71,8 @@ def test_loops_and_choices() -> None:
 def test_what_is_wrong_is_told_where_somebody_waits() -> None:
     X = there(np.array([1, -1], np.int64))
 
-    def write(t: Threads, i: str) -> None:
-        t.report(t.compare("slt", t.index("X", i), 0))
+    def write(t: Threads, i: Term) -> None:
+        t.report(t.index("X", i) < 0)
 
     with pytest.raises(NumericError, match="found a number below 0"):
         run(each_launch("a test of reports", 2, {"X": Slot("X")}, write, complaint="a number below 0"), X=X)
@@ -83,7 +82,7 @@ def test_what_is_wrong_is_told_where_somebody_waits() -> None:
 
 
 def test_names_tell_kernels_apart() -> None:
-    def write(t: Threads, i: str) -> None:
+    def write(t: Threads, i: Term) -> None:
         del t, i
 
     made = [each_launch("a test of names", 1, words, write) for words in ({"a": 1}, {"a": 2}, {"b": 1})]
@@ -96,11 +95,11 @@ def test_least_most_select_and_totals() -> None:
     X, Y = there(np.arange(n, dtype=np.float32)), there(np.zeros(n, np.float32))
     P = there(np.zeros(3 * n, np.int64))
 
-    def write(t: Threads, i: str) -> None:
-        found = t.least(i, 4), t.most(i, 2), t.select(t.compare("eq", i, 5), "-1", i)
+    def write(t: Threads, i: Term) -> None:
+        found = i.at_most(4), i.at_least(2), i.equals(5).choose(-1, i)
         for k, one in enumerate(found):
-            t.put("P", t.add(t.mul(i, 3), k), one)
-        t.store("Y", i, t.total("0", i, lambda j: t.load("X", j), t.single.constant(0.5)))
+            t.put("P", i * 3 + k, one)
+        t.store("Y", i, t.total(0, i, lambda j: t.load("X", j), t.single.constant(0.5)))
 
     run(each_launch("a test of totals", n, {"X": Slot("X"), "Y": Slot("Y"), "P": Slot("P")}, write), X=X, Y=Y, P=P)
     numbers = range(n)

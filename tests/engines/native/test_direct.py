@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tazza.array.program import ElementProgram
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.kernel import unavailable
-from tazza.codegen.rows import element
+from tazza.codegen.term import Lines
+from tazza.codegen.vector import Vector
 from tazza.engines.native import direct
 from tazza.engines.native.direct import kind_along, lane_count, lay_of, native, read, runner, steps_of
 from tazza.runtime.native_code import processor
 from tazza.tensor import DataType
-from tests.launching import kernel_of, run_kernel
+from tests.launching import kernel_of, pointer_at, run_kernel
 
 compiles = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 
@@ -64,9 +64,9 @@ def test_elements_are_read_as_they_lie(dtype: DataType, step: int | None) -> Non
 
     def work(lines: Lines) -> None:
         v = Vector(lines, count, dtype)
-        x, y = (lines.load_pointer("%block", word) for word in (1, 2))
-        jump = None if step is None else str(step * dtype.itemsize)
-        v.store(read(v, x, "2", jump, None), y, "0", None)
+        x, y = (pointer_at(lines, word) for word in (1, 2))
+        jump = None if step is None else step * dtype.itemsize
+        v.store(read(v, x, 2, jump, None), y, 0, None)
 
     run_kernel(f"direct: {dtype} {step}", work, 1, source.ctypes.data, target.ctypes.data)
     np.testing.assert_array_equal(target, source[2 : 2 + count])
@@ -104,8 +104,7 @@ def counting() -> tuple[int, Array]:
     places = np.zeros(4, np.int64)
 
     def work(lines: Lines) -> None:
-        at = element(lines, lines.load_pointer("%block", 1), "%who", "i64")
-        lines.do(f"store i64 %many, ptr {at}")
+        pointer_at(lines, 1).of("i64")[lines.who] = lines.many
 
     return kernel_of("direct: threads, noted", work), places
 

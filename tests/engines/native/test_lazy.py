@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tazza.array.deferred import Lazy, apply, bind, evaluate, lazy
 from tazza.codegen.kernel import unavailable
-from tazza.codegen.typed import unsupported
+from tazza.codegen.typed_function import unsupported
 from tazza.engines.native import lazy as jit_lazy
 from tazza.engines.native import reduction as jit_reduction
 from tazza.errors import UnsupportedError

@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import lane_count, unavailable
 from tazza.codegen.loop import lanes_of
-from tazza.codegen.rows import element
+from tazza.codegen.term import Lines, Term
 from tazza.engines.native.sparse_product import (
     BLOCK,
     TILE,
@@ -32,7 +31,7 @@ from tazza.engines.native.sparse_product import (
 )
 from tazza.runtime.native import call_native
 from tazza.tensor import DataType
-from tests.launching import kernel_of, run_kernel
+from tests.launching import kernel_of, pointer_at, run_kernel, word_at
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 
@@ -58,11 +57,8 @@ def status_of(write: Write, dtype: DataType, arrays: dict[str, Array], N: int, t
     """Run a kernel, and return its status; D and Y have rows of their own pitch."""
     starts, columns, values, D, Y = (arrays[name] for name in ("starts", "columns", "values", "D", "Y"))
     bits = 8 * columns.itemsize
-    address = kernel_of(
-        f"sparse products: {write.__name__} {dtype} {bits}",
-        lambda lines: write(lines, dtype, bits),
-        finish,
-    )
+    name = f"sparse products: {write.__name__} {dtype} {bits}"
+    address = kernel_of(name, lambda lines: write(lines, dtype, bits), finish)
     room = np.full(scratch + 1, np.nan, dtype.numpy)
     pitches = [one.strides[0] // one.itemsize for one in (D, Y)]
     numbers = {"threads": threads, "R": R, "C": C, "Z": Z, "N": N, "D_pitch": pitches[0], "Y_pitch": pitches[1]}
@@ -155,10 +151,9 @@ def test_halving_finds_the_first_that_is_enough(steps: list[int], wanted: int) -
     found = np.zeros(1, np.int64)
 
     def work(lines: Lines) -> None:
-        count, work = (lines.load_word("%block", word) for word in (1, 2))
-        values, out = (lines.load_pointer("%block", word) for word in (3, 4))
-        r = halved(lines, count, work, lambda i: lines.let(f"load i64, ptr {element(lines, values, i, 'i64')}"))
-        lines.do(f"store i64 {r}, ptr {out}")
+        count, work = (word_at(lines, word) for word in (1, 2))
+        values, out = (pointer_at(lines, word).of("i64") for word in (3, 4))
+        out.store(halved(lines, count, work, lambda i: values[i]))
 
     run_kernel("sparse: halved", work, 1, len(steps), wanted, table.ctypes.data, found.ctypes.data)
     assert found[0] == int(np.searchsorted(table[: len(steps)], wanted))
@@ -171,17 +166,14 @@ def test_tiles_cover_everything_once(extent: int, rest: bool) -> None:
     marks = np.zeros(300, np.float32)
 
     def work(lines: Lines) -> None:
-        v, end = lanes_of(lines), lines.load_word("%block", 1)
-        out = lines.load_pointer("%block", 2)
+        v, end, out = lanes_of(lines), word_at(lines, 1), pointer_at(lines, 2)
 
-        def tile(n: str, vectors: int, mask: str | None) -> None:
-            at = element(lines, out, n)
+        def tile(n: Term, vectors: int, mask: Term | None) -> None:
+            at = out.at(n)
             for q in range(vectors):
-                here = str(q * v.count)
-                more = v.add(v.load(at, here, mask), v.constant(1.0))
-                v.store(more, at, here, mask)
+                v.store(v.load(at, q * v.count, mask) + 1.0, at, q * v.count, mask)
 
-        tiles(v, "3", end, TILE, tile, rest=rest)
+        tiles(v, 3, end, TILE, tile, rest=rest)
 
     run_kernel(f"sparse: tiles {rest}", work, 1, 3 + extent, marks.ctypes.data)
     whole = extent if rest else extent // lane_count() * lane_count()
@@ -197,10 +189,10 @@ def test_squares_are_turned(bits: int) -> None:
 
     def work(lines: Lines) -> None:
         v = lanes_of(lines, dtype)
-        source, target = (lines.load_pointer("%block", word) for word in (1, 2))
-        rows = [v.load(source, str(i * L), None) for i in range(L)]
+        source, target = (pointer_at(lines, word) for word in (1, 2))
+        rows = [v.load(source, i * L, None) for i in range(L)]
         for i, column in enumerate(transposed(v, rows)):
-            v.store(column, target, str(i * L), None)
+            v.store(column, target, i * L, None)
 
     run_kernel(f"sparse: turned {bits}", work, 1, X.ctypes.data, Y.ctypes.data)
     np.testing.assert_array_equal(Y, X.T)
@@ -212,11 +204,11 @@ def test_lanes_change_places() -> None:
 
     def work(lines: Lines) -> None:
         v = lanes_of(lines)
-        source, target = (lines.load_pointer("%block", word) for word in (1, 2))
-        pair = [v.load(source, str(i * L), None) for i in range(2)]
+        source, target = (pointer_at(lines, word) for word in (1, 2))
+        pair = [v.load(source, i * L, None) for i in range(2)]
         for k in range(len(Y)):
             for half, one in enumerate(exchanged(v, pair[0], pair[1], 1 << k)):
-                v.store(one, target, str((2 * k + half) * L), None)
+                v.store(one, target, (2 * k + half) * L, None)
 
     run_kernel("sparse: exchanged", work, 1, X.ctypes.data, Y.ctypes.data)
     for k, (a, b) in enumerate(Y):

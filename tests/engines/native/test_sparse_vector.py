@@ -12,14 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.kernel import lane_count, unavailable
 from tazza.codegen.loop import lanes_of
+from tazza.codegen.term import Lines
+from tazza.codegen.vector import Vector
 from tazza.engines.native.sparse_product import BLOCK, finish
 from tazza.engines.native.sparse_vector import HELD, sums_of_lanes, write_gathered
 from tazza.runtime.native import call_native
 from tazza.tensor import DataType
-from tests.launching import kernel_of, run_kernel
+from tests.launching import kernel_of, pointer_at, run_kernel
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 
@@ -30,11 +31,7 @@ C = 37
 def run(starts: Array, columns: Array, values: Array, x: Array, threads: int = 1) -> tuple[int, Array]:
     """Return the status and Y, one number for each row and one behind that stays."""
     dtype, bits, R = DataType.of(values.dtype), 8 * columns.itemsize, len(starts) - 1
-    address = kernel_of(
-        f"sparse vectors: {dtype} {bits}",
-        lambda lines: write_gathered(lines, dtype, bits),
-        finish,
-    )
+    address = kernel_of(f"sparse vectors: {dtype} {bits}", lambda lines: write_gathered(lines, dtype, bits), finish)
     Y = np.full(R + 1, -7, values.dtype)
     arrays = {"starts": starts, "columns": columns, "values": values, "D": x, "Y": Y}
     numbers = {"threads": threads, "R": R, "C": C, "Z": len(values), "N": 1, "D_pitch": 1, "Y_pitch": 1, "scratch": 0}
@@ -105,9 +102,9 @@ def test_lanes_of_several_vectors_are_summed_up_together(bits: int, share: int) 
 
     def work(lines: Lines) -> None:
         v = lanes_of(lines, dtype)
-        source, target = (lines.load_pointer("%block", word) for word in (1, 2))
-        found = sums_of_lanes(v, [v.load(source, str(k * L), None) for k in range(count)])
-        Vector(lines, count, dtype).store(found, target, "0", None)
+        source, target = (pointer_at(lines, word) for word in (1, 2))
+        found = sums_of_lanes(v, [v.load(source, k * L, None) for k in range(count)])
+        Vector(lines, count, dtype).store(found, target, 0, None)
 
     run_kernel(f"sparse: sums of lanes {bits} {share}", work, 1, X.ctypes.data, Y.ctypes.data)
     np.testing.assert_allclose(Y[0], one.sum(dtype=float), rtol=1e-5)

@@ -6,10 +6,14 @@ import math
 from collections.abc import Sequence
 
 from tazza.codegen.block import Word
-from tazza.codegen.emit import Lines
+from tazza.codegen.fields import Fields, Unnamed
 from tazza.codegen.formula_plan import Axes
+from tazza.codegen.term import Term
 from tazza.data_class import dataclass
 from tazza.engines.cuda.launch import SMALL, Brought, Held
+
+HEAD = Fields("count")
+"""How many elements there are; behind it stand extents, then the address and the steps of each operand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,39 +37,31 @@ def laid(axes: Axes, size: int, addresses: Sequence[Word | Held | Brought]) -> t
     flat = len(axes) == 1 and all(step == 1 for step in axes[0][1])
     kept = [] if flat else axes
     extents = [extent for extent, _ in kept]
-    words: list[Word | Held | Brought] = [math.prod(extents) if kept else size, *extents]
+    words: list[Word | Held | Brought] = [*HEAD.words(count=math.prod(extents) if kept else size), *extents]
     for k, address in enumerate(addresses):
         words += [address, *(steps[k] for _, steps in kept)]
     return Lay(32 if size < SMALL else 64, len(kept)), words
 
 
-def coordinates(lines: Lines, i: str, depth: int, bits: int) -> list[str]:
+def coordinates(i: Term, depth: int, bits: int) -> list[Term]:
     """Return the place of element i along each dimension, outermost first; extents are words from 1 on.
 
     `bits` count the elements.
     """
     if depth == 0:
         return []
-    kind = f"i{bits}"
-    rest = i if bits == 64 else lines.let(f"trunc i64 {i} to i32")
-    found: list[str] = []
+    rest, found = i.to(f"i{bits}"), list[Term]()
     for axis in reversed(range(1, depth)):
-        extent = lines.load_word("%block", 1 + axis)
-        if bits == 32:
-            extent = lines.let(f"trunc i64 {extent} to i32")
-        found.append(lines.let(f"urem {kind} {rest}, {extent}"))
-        rest = lines.let(f"udiv {kind} {rest}, {extent}")
-    found.append(rest)
-    return [one if bits == 64 else lines.let(f"zext i32 {one} to i64") for one in reversed(found)]
+        extent = Unnamed(i.lines, len(HEAD) + axis).take(1)[0].to(rest.type)
+        found.append(rest % extent)
+        rest //= extent
+    return [one.to_unsigned("i64") for one in (rest, *reversed(found))]
 
 
-def place_in(lines: Lines, i: str, numbers: Sequence[str], word: int) -> tuple[str, str]:
+def place_in(i: Term, numbers: Sequence[Term], word: int) -> tuple[Term, Term]:
     """Return the address of an operand, and the place of the element in it; its words begin at `word`."""
-    pointer = lines.load_pointer("%block", word)
+    words = Unnamed(i.lines, word)
+    pointer = words.take(1, "ptr")[0]
     if not numbers:
         return pointer, i
-    total = "0"
-    for k, number in enumerate(numbers):
-        moved = lines.let(f"mul i64 {number}, {lines.load_word('%block', word + 1 + k)}")
-        total = lines.let(f"add i64 {total}, {moved}")
-    return pointer, total
+    return pointer, sum((number * words.take(1)[0] for number in numbers), i.lines.number(0))

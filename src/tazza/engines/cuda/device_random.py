@@ -12,7 +12,8 @@ from functools import partial
 import numpy as np
 
 from tazza.codegen.block import Slot, Word, float_word
-from tazza.codegen.rows import when
+from tazza.codegen.loop import when
+from tazza.codegen.term import Term
 from tazza.device.philox import FACTORS, ROUNDS, STEPS, TURN, WORDS
 from tazza.engines.cuda import KIND, unavailable
 from tazza.engines.cuda.launch import bound_alone
@@ -47,65 +48,60 @@ def _word(kind: str, value: float) -> int:
     return int(value) if kind == "integers" else float_word(float(np.float32(value)))
 
 
-def _write(kind: str, t: Threads, i: str) -> None:
+def _write(kind: str, t: Threads, i: Term) -> None:
     """Make four words, numbers of them, and keep those that were asked for."""
-    counter = t.add(t.word("begin"), i)
-    made = WRITERS[kind](t, philox(t, counter, t.word("key")))
+    counter = t.w.begin + i
+    made = WRITERS[kind](t, philox(t, counter, t.w.key))
     keep = t.put if kind == "integers" else t.store
-    first = t.two("sub", t.mul(counter, WORDS), t.word("position"))
+    first = counter * WORDS - t.w.position
     for lane, value in enumerate(made):
-        place = t.add(first, lane)
-        when(t.lines, t.below(place, t.word("size")), partial(keep, "y", place, value))
+        place = first + lane
+        when(place.below(t.w.size), partial(keep, "y", place, value))
 
 
-def philox(t: Threads, counter: str, key: str) -> list[str]:
+def philox(t: Threads, counter: Term, key: Term) -> list[Term]:
     """Write the rounds, and return the four words, each an int64 below 2**32."""
     low = 2**32 - 1
-    a, b, c, d = t.two("and", counter, low), t.two("lshr", counter, 32), "0", "0"
+    a, b, c, d = counter & low, counter.shifted_down(32), t.lines.number(0), t.lines.number(0)
     for turn in range(ROUNDS):
-        own = t.two("and", t.add(key, turn * STEPS[0] % 2**32), low)
-        first, second = t.mul(a, FACTORS[0]), t.mul(c, FACTORS[1])
-        mixed = t.two("xor", t.two("lshr", second, 32), b), t.two("xor", t.two("lshr", first, 32), d)
-        a, c = t.two("xor", mixed[0], own), t.two("xor", mixed[1], turn * STEPS[1] % 2**32)
-        b, d = t.two("and", second, low), t.two("and", first, low)
+        own = (key + turn * STEPS[0] % 2**32) & low
+        first, second = a * FACTORS[0], c * FACTORS[1]
+        mixed = second.shifted_down(32) ^ b, first.shifted_down(32) ^ d
+        a, c = mixed[0] ^ own, mixed[1] ^ (turn * STEPS[1] % 2**32)
+        b, d = second & low, first & low
     return [a, b, c, d]
 
 
-def _unit(t: Threads, word: str) -> str:
+def _unit(t: Threads, word: Term) -> Term:
     """Return a float32 in [0, 1) of the lower 24 bits."""
-    v = t.single
-    whole = t.lines.let(f"uitofp i64 {t.two('and', word, 0xFFFFFF)} to float")
-    return v.mul(v.splat(whole), v.constant(2.0**-24))
+    return t.counted(word & 0xFFFFFF) * 2.0**-24
 
 
-def _moved(t: Threads, value: str) -> str:
+def _moved(t: Threads, value: Term) -> Term:
     """Return low + range * value in float32."""
-    v = t.single
-    low, span = (t.narrow(t.real(name)) for name in ("low", "range"))
-    return v.add(v.mul(value, span), low)
+    low, span = (t.real(name).to("float") for name in ("low", "range"))
+    return value * span + low
 
 
-def _uniform(t: Threads, words: list[str]) -> list[str]:
+def _uniform(t: Threads, words: list[Term]) -> list[Term]:
     return [_moved(t, _unit(t, word)) for word in words]
 
 
-def _gaussian(t: Threads, words: list[str]) -> list[str]:
+def _gaussian(t: Threads, words: list[Term]) -> list[Term]:
     """Two numbers of each two words, in float64 until they are rounded (Box, Muller 1958)."""
-    v, found = t.wide, list[str]()
+    found = list[Term]()
     for pair in (words[:2], words[2:]):
-        U, V = (t.widened(_unit(t, word)) for word in pair)
-        log = v.each("log", v.sub(v.constant(1.0), V))
-        radius, angle = v.intrinsic("sqrt", v.mul(v.constant(-2.0), log)), v.mul(v.constant(float(TURN)), U)
-        both = (v.mul(radius, v.each(name, angle)) for name in ("cos", "sin"))
-        found += [_moved(t, t.narrow(one)) for one in both]
+        U, V = (_unit(t, word).to("double") for word in pair)
+        radius, angle = (-2.0 * (1.0 - V).each("log")).intrinsic("sqrt"), float(TURN) * U
+        found += [_moved(t, (radius * angle.each(name)).to("float")) for name in ("cos", "sin")]
     return found
 
 
-def _integers(t: Threads, words: list[str]) -> list[str]:
-    return [t.add(t.two("urem", word, t.word("range")), t.word("low")) for word in words]
+def _integers(t: Threads, words: list[Term]) -> list[Term]:
+    return [word % t.w.range + t.w.low for word in words]
 
 
-WRITERS: Mapping[str, Callable[[Threads, list[str]], list[str]]] = {
+WRITERS: Mapping[str, Callable[[Threads, list[Term]], list[Term]]] = {
     "uniform": _uniform,
     "gaussian": _gaussian,
     "integers": _integers,

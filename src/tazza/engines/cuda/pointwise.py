@@ -11,17 +11,17 @@ from dataclasses import replace
 from functools import partial
 
 from tazza.codegen.block import Slot, accepts_dense
-from tazza.codegen.emit import MEMORY, Lines, Vector
 from tazza.codegen.formula_plan import Axes, Operand, plan_formula
-from tazza.codegen.loop import KINDS
+from tazza.codegen.function import Emission
+from tazza.codegen.loop import when
 from tazza.codegen.nvptx import GridKernel, place
-from tazza.codegen.rows import when
 from tazza.codegen.scalar import Scalars
-from tazza.codegen.vector import Emission
+from tazza.codegen.term import Lines, Term
+from tazza.codegen.vector import KINDS, MEMORY, Vector
 from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.cuda import make_on_demand
-from tazza.engines.cuda.coordinate import Lay, coordinates, laid, place_in
+from tazza.engines.cuda.coordinate import HEAD, Lay, coordinates, laid, place_in
 from tazza.engines.cuda.launch import THREADS, Brought, GridLaunch, Held, blocks_for, own_code
 from tazza.engines.cuda.typed import typed_launch
 from tazza.errors import UnsupportedError
@@ -124,38 +124,34 @@ def _typed(
 def _write(lines: Lines, form: _Form) -> None:
     """A block has `each` times as many elements as threads, and a thread those that lie as many apart."""
     thread, block = place(lines)
-    first = lines.let(f"add i64 {lines.let(f'mul i64 {block}, {THREADS * form.each}')}, {thread}")
-    count = lines.load_word("%block", 0)
+    first = block * (THREADS * form.each) + thread
+    count = HEAD.lazily(lines).count
     places = [first]
     for _ in range(1, form.each):
-        places.append(lines.let(f"add i64 {places[-1]}, {THREADS}"))
+        places.append(places[-1] + THREADS)
     if form.each == 1:
-        when(lines, lines.let(f"icmp slt i64 {first}, {count}"), lambda: _elements(lines, form, places))
+        when(first < count, lambda: _elements(lines, form, places))
         return
 
     def some() -> None:
         for i in places:
-            when(lines, lines.let(f"icmp slt i64 {i}, {count}"), lambda i=i: _elements(lines, form, [i]))
+            when(i < count, lambda i=i: _elements(lines, form, [i]))
 
-    when(lines, lines.let(f"icmp slt i64 {places[-1]}, {count}"), lambda: _elements(lines, form, places), some)
+    when(places[-1] < count, lambda: _elements(lines, form, places), some)
 
 
-def _elements(lines: Lines, form: _Form, places: Sequence[str]) -> None:
+def _elements(lines: Lines, form: _Form, places: Sequence[Term]) -> None:
     """Load what all of these elements need, then compute and store them."""
     wide = DataType.DOUBLE in (*form.sources, *form.targets)
     v = Vector(lines, 1, DataType.DOUBLE if wide else DataType.FLOAT)
     operands = len(form.sources) + len(form.targets)
     given = form.scalars.write(v, form.lay.first(operands), held=form.held)
-    numbers = [coordinates(lines, i, form.lay.depth, form.lay.bits) for i in places]
+    numbers = [coordinates(i, form.lay.depth, form.lay.bits) for i in places]
     at = [
-        [place_in(lines, i, own, form.lay.first(k)) for k in range(operands)]
-        for i, own in zip(places, numbers, strict=True)
+        [place_in(i, own, form.lay.first(k)) for k in range(operands)] for i, own in zip(places, numbers, strict=True)
     ]
     loaded = [{f"a{k}": v.load(*where[k], None, dtype=dtype) for k, dtype in enumerate(form.sources)} for where in at]
-    results: list[list[str]] = []
-    for values in loaded:
-        emission = Emission(v, {**given, **values})
-        results.append([emission.write(text) for text in form.results])
+    results = [[*map(Emission(v, {**given, **values}).write, form.results)] for values in loaded]
     for found, where in zip(results, at, strict=True):
         for dtype, value, (pointer, index) in zip(form.targets, found, where[len(form.sources) :], strict=True):
             v.store(value, pointer, index, None, dtype=dtype)

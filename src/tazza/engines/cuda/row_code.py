@@ -12,20 +12,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from tazza.codegen.emit import MEMORY, Lines, Vector
+from tazza.codegen.fields import Fields
+from tazza.codegen.function import Emission
+from tazza.codegen.loop import when
 from tazza.codegen.row_plan import Operand, RowForm
-from tazza.codegen.rows import element, when
-from tazza.codegen.vector import Emission
+from tazza.codegen.term import Lines, Number, Term
+from tazza.codegen.vector import MEMORY, Vector
 from tazza.data_class import dataclass
 from tazza.engines.cuda.team import Deal, Element, Join, Limits, Team
 from tazza.operator import Expression
 from tazza.operator.row_program import JOINS
 from tazza.tensor import DataType
 
-WORDS = (*Team.WORDS, "elements", "rows", "parts", "partials", "totals", "status")
+WORDS = Fields("elements rows parts", addresses="partials:double totals:double status:i64", after=Team.WORDS)
 """Of the block: those of teams, the elements of a row, how many rows and parts of each there are, the addresses of what
 was made of these parts and of totals, and where a 1 is left when something is wrong."""
-STATUS, PARTIALS, TOTALS = (WORDS.index(name) for name in ("status", "partials", "totals"))
 
 Share: TypeAlias = Literal["whole", "parts", "join", "elements", "numbers"]
 """What of a program a kernel does: all of it; totals of parts of rows; these joined; elements; numbers of rows."""
@@ -79,24 +80,18 @@ class Rows:
         """Load what the block says."""
         self.lines, self.form, self.rows = lines, form, form.rows
         self.team = Team(lines, form.deal, limits, outer=form.outer, small=form.small)
-        self.w = {name: lines.load_word("%block", k) for k, name in enumerate(WORDS)}
-        self.at = {one.name: lines.load_pointer("%block", len(WORDS) + k) for k, one in enumerate(self.rows.operands)}
+        self.w = WORDS.loaded(lines)
+        tail = self.w.tail()
+        self.at = {one.name: tail.take(1, "ptr")[0] for one in self.rows.operands}
         self.operands = {one.name: one for one in self.rows.operands}
         self.v, self.numbers = Vector(lines, 1), self.team.numbers
         self.names = [name for stage in self.rows.stages for name in stage]
-        self.kept = dict[tuple[str, int], str]()
+        self.kept = dict[tuple[str, int], Term]()
         """What was loaded and stays in registers: (name, number in the turn) -> value."""
-        some = lines.let(f"icmp sgt i64 {self.w['elements']}, 1")  # what is divided by the number of none is 0
-        counted = lines.let(f"select i1 {some}, i64 {self.w['elements']}, i64 1")
-        self.given = {"count": self.numbers.splat(lines.let(f"uitofp i64 {counted} to double"))}
-        behind = len(WORDS) + len(self.rows.operands)
-        for k, name in enumerate(self.rows.given, behind):
-            self.given[name] = self.numbers.splat(lines.let(f"bitcast i64 {lines.load_word('%block', k)} to double"))
-        behind += len(self.rows.given)
-        self.turns = {
-            one.name: (lines.load_word("%block", behind + 2 * k), lines.load_word("%block", behind + 2 * k + 1))
-            for k, one in enumerate(self.rows.turning)
-        }
+        counted = (self.w.elements > 1).choose(self.w.elements, 1)  # what is divided by the number of none is 0
+        self.given = {"count": self.numbers.full(counted.to_unsigned("double"))}
+        self.given |= {name: self.numbers.full(tail.take(1, "double")[0]) for name in self.rows.given}
+        self.turns = {one.name: tail.take(2) for one in self.rows.turning}
         """Of letters that begin anew: how many rows share a number, and how many there are."""
 
     def write(self) -> None:
@@ -124,38 +119,33 @@ class Rows:
         if written:
             team.meet()  # what is overwritten may have been read until now
         if written or self.rows.wrong:
-            when(self.lines, team.leads(), lambda: self._finish(written, numbers))
+            when(team.leads(), lambda: self._finish(written, numbers))
 
     @property
     def ends(self) -> bool:
         """Whether nothing is left to be done behind the totals of this kernel but numbers of rows."""
         return self.form.stage == len(self.rows.stages) - 1 and not writes_elements(self.rows)
 
-    def _finish(self, written: Sequence[Operand], numbers: Mapping[str, str]) -> None:
+    def _finish(self, written: Sequence[Operand], numbers: Mapping[str, Term]) -> None:
         """Write what there is one of for each row, and leave a 1 where a number is not 0."""
-        lines, v = self.lines, self.numbers
         for operand in written:
             number, pointer = numbers[operand.name], self.at[operand.name]
             if operand.dtype is DataType.INT64:
-                whole = lines.let(f"fptosi {v.type} {number} to <1 x i64>")
-                lines.do(f"store <1 x i64> {whole}, ptr {element(lines, pointer, self.team.row, 'i64')}, align 8")
+                pointer.of("i64").at(self.team.row).of("<1 x i64>").store(number.to("i64"), 8)
             else:
-                v.store(number, pointer, self.team.row, None, dtype=operand.dtype)
+                self.numbers.store(number, pointer, self.team.row, None, dtype=operand.dtype)
         if self.rows.wrong:
-            bad = v.compare("une", numbers[self.rows.wrong], v.constant(0.0))
-            wrong = lines.let(f"extractelement <1 x i1> {bad}, i32 0")
-            status = lines.load_pointer("%block", STATUS)
-            when(lines, wrong, lambda: lines.do(f"store i64 1, ptr {status}"))
+            when(numbers[self.rows.wrong].differs(0.0).lane(0), lambda: self.w.status.store(1))
 
     # -- numbers of rows -----------------------------------------------------------------------------------------------
 
-    def _numbers(self, totals: Mapping[str, str]) -> dict[str, str]:
+    def _numbers(self, totals: Mapping[str, Term]) -> dict[str, Term]:
         """Return the numbers of a row that follow from the totals that there are."""
         values = {**self.given, **totals}
         for operand in self.rows.operands:
             if operand.written or operand.lies not in ("row", "one", "picked"):
                 continue
-            where = "0" if operand.lies == "one" else self.team.row
+            where: Number = 0 if operand.lies == "one" else self.team.row
             if operand.lies == "picked":
                 share, size = self.turns[operand.name]
                 where = self.team.split(self.team.split(self.team.row, share)[0], size)[1]
@@ -165,55 +155,40 @@ class Rows:
                 values[name] = Emission(self.numbers, values).write(expression)
         return values
 
-    def _narrow(self, numbers: Mapping[str, str], read: set[str]) -> dict[str, str]:
+    def _narrow(self, numbers: Mapping[str, Term], read: set[str]) -> dict[str, Term]:
         """Return numbers of a row as what its elements are computed with."""
-        return {name: self._single(numbers[name]) for name in sorted(read & numbers.keys())}
-
-    def _single(self, number: str) -> str:
-        return self.lines.let(f"fptrunc {self.numbers.type} {number} to {self.v.type}")
-
-    def _double(self, value: str) -> str:
-        return self.lines.let(f"fpext {self.v.type} {value} to {self.numbers.type}")
+        return {name: numbers[name].to(self.v.scalar) for name in sorted(read & numbers.keys())}
 
     # -- totals that lie in memory -------------------------------------------------------------------------------------
 
-    def _found(self, stages: int) -> dict[str, str]:
+    def _found(self, stages: int) -> dict[str, Term]:
         """Return the totals of the first stages, which other kernels have made."""
         names = [name for stage in self.rows.stages[:stages] for name in stage]
-        return {name: self._kept_total(name) for name in names}
+        return {name: self._double_at(self.w.totals, self._line(self.names.index(name))).load(8) for name in names}
 
-    def _kept_total(self, name: str) -> str:
-        row = self.team.add(self.team.mul(self.w["rows"], self.names.index(name)), self.team.row)
-        return self._load_double(TOTALS, row)
+    def _line(self, k: int) -> Term:
+        return self.w.rows * k + self.team.row
 
-    def _load_double(self, word: int, i: str) -> str:
-        at = element(self.lines, self.lines.load_pointer("%block", word), i, "double")
-        return self.lines.let(f"load {self.numbers.type}, ptr {at}, align 8")
+    def _double_at(self, array: Term, i: Term) -> Term:
+        return array.at(i).of(self.numbers.type)
 
-    def _keep_totals(self, totals: Mapping[str, str], where: Literal["partials", "totals"]) -> None:
+    def _keep_totals(self, totals: Mapping[str, Term], where: Literal["partials", "totals"]) -> None:
         """Write totals where other kernels find them: of parts T x P x R, of whole rows T x R."""
-        team, lines = self.team, self.lines
-        pointer = lines.load_pointer("%block", WORDS.index(where))
-        first = lines.let(f"icmp eq i64 {team.member}, 0")
-        leads = first if team.inside is None else lines.let(f"and i1 {first}, {team.inside}")
+        team, w = self.team, self.w
 
         def keep() -> None:
             for k, (name, value) in enumerate(totals.items()):
-                line = str(self.names.index(name))
-                if where == "partials":
-                    line = team.add(team.mul(self.w["parts"], k), team.part)
-                at = element(lines, pointer, team.add(team.mul(line, self.w["rows"]), team.row), "double")
-                lines.do(f"store {self.numbers.type} {value}, ptr {at}, align 8")
+                line: Number = w.parts * k + team.part if where == "partials" else self.names.index(name)
+                self._double_at(w[where], line * w.rows + team.row).store(value, 8)
 
-        when(lines, leads, keep)
+        when(team.member.equals(0).within(team.inside), keep)
 
-    def _joined(self, stage: Sequence[str]) -> dict[str, str]:
+    def _joined(self, stage: Sequence[str]) -> dict[str, Term]:
         """Return totals of a row, joined from those of its parts: for a team these are its elements."""
         team = self.team
 
-        def part(k: int, place: str) -> str:
-            line = team.mul(self.w["parts"], k)
-            return self._load_double(PARTIALS, team.add(team.mul(line, self.w["rows"]), place))
+        def part(k: int, place: Term) -> Term:
+            return self._double_at(self.w.partials, self.w.parts * k * self.w.rows + place).load(8)
 
         starts = [
             part(k, team.row) if self._begins(name) else self.numbers.constant(JOINS[self.rows.joins[name]][1])
@@ -221,12 +196,11 @@ class Rows:
         ]
         joins = [self._join(name) for name in stage]
 
-        def turn(elements: Sequence[Element], carried: Sequence[str]) -> Sequence[str]:
+        def turn(elements: Sequence[Element], carried: Sequence[Term]) -> Sequence[Term]:
             found = list(carried)
             for _, place, _, there in elements:
                 for k, join in enumerate(joins):
-                    new = join(self.numbers, found[k], part(k, place))
-                    found[k] = new if there is None else self._chosen(self.numbers, there, new, found[k])
+                    found[k] = join(self.numbers, found[k], part(k, place)).masked(there, found[k])
             return found
 
         found = team.joined(0, team.sweep(starts, turn), joins)
@@ -234,27 +208,26 @@ class Rows:
 
     # -- elements ------------------------------------------------------------------------------------------------------
 
-    def _loaded(self, read: set[str], one: Element) -> dict[str, str]:
+    def _loaded(self, read: set[str], one: Element) -> dict[str, Term]:
         """Return what texts read of an element."""
         c, place, r, _ = one
-        found = dict[str, str]()
+        found = dict[str, Term]()
         if "index" in read:
-            found["index"] = self.v.splat(self.lines.let(f"sitofp i64 {r} to float"))
+            found["index"] = self.v.full(r.to("float"))
         for operand in self.rows.operands:
             if operand.parts and read & {*operand.parts} and not operand.written:
                 for odd, name in enumerate(operand.parts):
-                    where = self.team.add(self.team.mul(place, 2), odd)
-                    found[name] = self._once(name, c, operand, where)
+                    found[name] = self._once(name, c, operand, place * 2 + odd)
         for name in sorted(read & self.operands.keys()):
             operand = self.operands[name]
             if operand.lies == "repeated":
                 first = self.team.split(self.team.start, self.turns[name][1])[1]
-                found[name] = self._once(name, c, operand, self.team.add(first, r))
+                found[name] = self._once(name, c, operand, first + r)
             elif operand.lies in ("each", "along"):
                 found[name] = self._once(name, c, operand, place if operand.lies == "each" else r)
         return found
 
-    def _once(self, name: str, c: int, operand: Operand, i: str) -> str:
+    def _once(self, name: str, c: int, operand: Operand, i: Term) -> Term:
         """Return an element, loaded now or before."""
         if not self.form.deal.kept:
             return self._element(operand, i, DataType.FLOAT)
@@ -262,13 +235,13 @@ class Rows:
             self.kept[name, c] = self._element(operand, i, DataType.FLOAT)
         return self.kept[name, c]
 
-    def _element(self, operand: Operand, i: str, dtype: DataType) -> str:
+    def _element(self, operand: Operand, i: Number, dtype: DataType) -> Term:
         """Return element i in floating point."""
-        at = self.lines.let(f"getelementptr {MEMORY[operand.dtype]}, ptr {self.at[operand.name]}, i64 {i}")
+        at = self.at[operand.name].of(MEMORY[operand.dtype]).at(i)
         vector = Vector(self.lines, 1, operand.dtype)
         return vector.converted(vector.load_one(at), dtype)
 
-    def _elements(self, numbers: Mapping[str, str]) -> None:
+    def _elements(self, numbers: Mapping[str, Term]) -> None:
         """Write the elements of outputs."""
         written = elements_of(self.rows)
         if not written:
@@ -277,7 +250,7 @@ class Rows:
         read = {name for each in texts.values() for text in each for name in text.names}
         fixed = self._narrow(numbers, read)
 
-        def turn(elements: Sequence[Element], carried: Sequence[str]) -> Sequence[str]:
+        def turn(elements: Sequence[Element], carried: Sequence[Term]) -> Sequence[Term]:
             loaded = [self._loaded(read, one) for one in elements]
             for one, found in zip(elements, loaded, strict=True):
                 emission = Emission(self.v, {**fixed, **found})
@@ -287,42 +260,41 @@ class Rows:
 
         self._where(self.team.inside, lambda: self.team.sweep((), turn))
 
-    def _where(self, condition: str | None, body: Callable[[], object]) -> None:
+    def _where(self, condition: Term | None, body: Callable[[], object]) -> None:
         """Run a body where a condition holds, or always."""
         if condition is None:
             body()
         else:
-            when(self.lines, condition, lambda: (body(), None)[1])
+            when(condition, lambda: (body(), None)[1])
 
-    def _put(self, place: str, values: Sequence[tuple[Operand, Sequence[str]]]) -> None:
+    def _put(self, place: Term, values: Sequence[tuple[Operand, Sequence[Term]]]) -> None:
         for operand, found in values:
-            first = self.team.mul(place, 2) if operand.parts else place
+            first = place * 2 if operand.parts else place
             for k, value in enumerate(found):
-                self.v.store(value, self.at[operand.name], self.team.add(first, k), None, dtype=operand.dtype)
+                self.v.store(value, self.at[operand.name], first + k, None, dtype=operand.dtype)
 
     # -- totals --------------------------------------------------------------------------------------------------------
 
-    def _totals(self, names: Sequence[str], numbers: Mapping[str, str], before: int) -> dict[str, str]:
+    def _totals(self, names: Sequence[str], numbers: Mapping[str, Term], before: int) -> dict[str, Term]:
         """Return totals of a row, or of a part of it, which all members get; `before` of others were made so."""
         read = {name for total in names for name in self.rows.texts[total].names}
         fixed = self._narrow(numbers, read)
 
-        def values(one: Element) -> list[str]:
+        def values(one: Element) -> list[Term]:
             emission = Emission(self.v, {**fixed, **self._loaded(read, one)})
             return [emission.write(self.rows.texts[name]) for name in names]
 
         starts = [self.numbers.constant(JOINS[self.rows.joins[name]][1]) for name in names]
         if any(map(self._begins, names)):
-            firsts = values((-1, self.team.start, "0", None))
+            firsts = values((-1, self.team.start, self.lines.number(0), None))
             starts = [
-                self._double(first) if self._begins(name) else start
+                first.to(self.numbers.scalar) if self._begins(name) else start
                 for name, first, start in zip(names, firsts, starts, strict=True)
             ]
 
-        def turn(elements: Sequence[Element], carried: Sequence[str]) -> Sequence[str]:
-            found = [values(one) for one in elements]
-            there = [one[3] for one in elements]
-            columns = [[(one[k], yes) for one, yes in zip(found, there, strict=True)] for k in range(len(names))]
+        def turn(elements: Sequence[Element], carried: Sequence[Term]) -> Sequence[Term]:
+            found = [(values(one), one[3]) for one in elements]
+            columns = [[(one[k], there) for one, there in found] for k in range(len(names))]
             return [self._added(*given) for given in zip(names, carried, columns, strict=True)]
 
         found = self.team.joined(before, self.team.sweep(starts, turn), [self._join(name) for name in names])
@@ -332,24 +304,20 @@ class Rows:
         """Whether a total begins with the first element of its row."""
         return self.rows.joins[name] == "first_max"
 
-    def _added(self, name: str, carried: str, column: Sequence[tuple[str, str | None]]) -> str:
+    def _added(self, name: str, carried: Term, column: Sequence[tuple[Term, Term | None]]) -> Term:
         """Return a total joined with what a turn has of it, each where it is an element at all."""
         v, join, how = self.v, self._join(name), self.rows.joins[name]
         if how == "first_max":  # a NaN can only stand at its beginning
-            found = self._single(carried)
+            found = carried.to(v.scalar)
             for value, there in column:
-                new = join(v, found, value)
-                found = new if there is None else self._chosen(v, there, new, found)
-            return self._double(found)
+                found = join(v, found, value).masked(there, found)
+            return found.to(self.numbers.scalar)
         nothing = v.constant(JOINS[how][1])
-        level = [value if yes is None else self._chosen(v, yes, value, nothing) for value, yes in column]
+        level = [value.masked(there, nothing) for value, there in column]
         while len(level) > 1:
             pairs = [join(v, *level[k : k + 2]) for k in range(0, len(level) - 1, 2)]
             level = pairs + level[2 * len(pairs) :]
-        return join(self.numbers, carried, self._double(level[0]))
-
-    def _chosen(self, v: Vector, condition: str, yes: str, no: str) -> str:
-        return self.lines.let(f"select i1 {condition}, {v.type} {yes}, {v.type} {no}")
+        return join(self.numbers, carried, level[0].to(self.numbers.scalar))
 
     def _join(self, name: str) -> Join:
         text = Expression.parse(JOINS[self.rows.joins[name]][0])

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, update_wrapper
 
-from tazza.codegen.block import Scratch, Word, accepts_dense, accepts_rows
+from tazza.codegen.block import Scratch, accepts_dense, accepts_rows
 from tazza.codegen.nvptx import GridKernel
 from tazza.codegen.row_plan import Operand, RowForm, RowTask, plan_rows
 from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.cuda import KIND, make_on_demand
 from tazza.engines.cuda.launch import SMALL, GridLaunch, Status, own_code
-from tazza.engines.cuda.row_code import STATUS, Form, Rows, Share, writes_elements
-from tazza.engines.cuda.team import Deal, Limits, deal_of, parts_of
+from tazza.engines.cuda.row_code import WORDS, Form, Rows, Share, writes_elements
+from tazza.engines.cuda.team import Deal, Limits, deal_of, parts_of, team_words
 from tazza.errors import UnsupportedError
 from tazza.operator import Launch, OpSchema, OpView, Spec, Unsupported, launcher
 from tazza.operator.kernel import LaunchChain
@@ -92,21 +92,22 @@ class Making:
         over, program = self.cut if cut is None else cut, self.task.program
         small = max(over.size, self.cut.size, self.rows) < SMALL
         form = Form(self.form, deal, over.outer != 1, small, share, stage)
-        blocks, plane = deal.blocks(over), over.before * over.along * over.behind
+        blocks = deal.blocks(over)
         chunk = -(-over.along * over.outer // (self.parts * deal.team * deal.each)) * deal.team * deal.each
-        extents = (over.along, max(1, over.behind), over.outer, plane)
         first, whole = self.task.kept_bytes, share == "whole"
-        addresses = (0, 0) if whole or not self.form.stages else (Scratch(first), Scratch(first + self._partials_bytes))
+        partials, totals = (
+            (0, 0) if whole or not self.form.stages else (Scratch(first), Scratch(first + self._partials_bytes))
+        )
+        team = team_words(over, deal, blocks=max(1, blocks), chunk=chunk)
         elements = self.cut.along * self.cut.outer
-        words: list[Word] = [over.before * deal.tiles(over), max(1, deal.tiles(over)), max(1, blocks), *extents, chunk]
-        words += [elements, self.rows, self.parts, *addresses, 0]
-        words += [self.task.slots[one.name] for one in form.rows.operands]
+        found = {"elements": elements, "rows": self.rows, "parts": self.parts, "partials": partials, "totals": totals}
+        words = [*WORDS.words(**team, **found, status=0), *(self.task.slots[one.name] for one in form.rows.operands)]
         limits, doubles = LIMITS, form.shared_doubles(LIMITS)
         most = deal.threads if deal.threads > limits.block else 0
         kernel = GridKernel(form.words, lambda lines: Rows(lines, form, limits).write(), doubles, most)
         scratch = first + (0 if whole else self._partials_bytes + self._totals_bytes)
         tells = program.wrong and share in ("whole", "join", "numbers")
-        status = Status(STATUS, program.complaint) if tells else None
+        status = Status(WORDS.place("status"), program.complaint) if tells else None
         grid = blocks * self.parts if deal.parts else blocks
         block = (*words, *form.rows.tail(program, self.sizes))
         return GridLaunch(own_code(str(form), kernel), block, grid, deal.threads, scratch, status)

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from tazza.codegen.emit import Lines, Vector
+from tazza.codegen.fields import Fields
 from tazza.codegen.loop import carry_loop
 from tazza.codegen.nvptx import WARP, barrier, exchange, place, shared, warp_barrier
-from tazza.codegen.rows import element
+from tazza.codegen.term import Lines, Term
+from tazza.codegen.vector import Vector
 from tazza.data_class import dataclass
-from tazza.engines.cuda.threads import Numbers
 from tazza.operator.row_program import Cut
 from tazza.tensor import DataType
 
@@ -141,116 +141,111 @@ def parts_of(cut: Cut, deal: Deal, limits: Limits) -> int:
     return max(1, min(4 * limits.busy // (rows * deal.team), 2 * n // (limits.long * deal.team)))
 
 
-Element: TypeAlias = "tuple[int, str, str, str | None]"
+Element: TypeAlias = "tuple[int, Term, Term, Term | None]"
 """An element that a thread has in a turn: its number there, its place in a blob, that along the row, and whether it is
 one at all, where that is not sure: another is loaded in its place."""
-Turn: TypeAlias = "Callable[[Sequence[Element], Sequence[str]], Sequence[str]]"
+Turn: TypeAlias = "Callable[[Sequence[Element], Sequence[Term]], Sequence[Term]]"
 """`carried = turn(elements, carried)`."""
-Join: TypeAlias = "Callable[[Vector, str, str], str]"
+Join: TypeAlias = "Callable[[Vector, Term, Term], Term]"
 """`join(lanes, a, b)` joins two numbers."""
 
 
-class Team(Numbers):
+class Team:
     """Writes what a thread does as a member of its team; `w` are the words of `WORDS`."""
 
-    WORDS = ("all", "tiles", "blocks", "along", "behind", "outer", "plane", "chunk")
+    WORDS = Fields("all tiles blocks along behind outer plane chunk")
     """Rows of a block in all, tiles and blocks of a part; extents; the elements of an O, and those of a part."""
 
     def __init__(self, lines: Lines, deal: Deal, limits: Limits, *, outer: bool, small: bool) -> None:
         """Find the row and the member; `outer` where O is not 1, `small` where 32 bits count the elements."""
         self.lines, self.deal, self.limits = lines, deal, limits
         self.outer, self.small = outer, small
-        self.w = {name: lines.load_word("%block", k) for k, name in enumerate(self.WORDS)}
+        self.w = self.WORDS.loaded(lines)
         self.numbers = Vector(lines, 1, DataType.DOUBLE)
-        self.elements = self.mul(self.w["outer"], self.w["along"]) if outer else self.w["along"]
+        self.elements = self.w.outer * self.w.along if outer else self.w.along
         self.thread, block = place(lines)
-        self.part, block = self.split(block, self.w["blocks"]) if deal.parts else ("0", block)
-        column = self.two("and", self.thread, deal.side - 1)
-        self.member = self.two("and", self.two("udiv", self.thread, deal.side), deal.team - 1)
-        group = self.two("udiv", self.thread, deal.side * deal.team)
-        self.inside: str | None = None
+        self.part, block = self.split(block, self.w.blocks) if deal.parts else (lines.number(0), block)
+        column = self.thread & (deal.side - 1)
+        self.member = (self.thread // deal.side) & (deal.team - 1)
+        group = self.thread // (deal.side * deal.team)
+        self.inside: Term | None = None
         """Whether there is a row for this thread; where there is none it does the same with another."""
-        self.row = self._row(self.add(self.mul(block, deal.groups), group), column)
+        self.row = self._row(block * deal.groups + group, column)
 
-    def _row(self, group: str, column: str) -> str:
+    def _row(self, group: Term, column: Term) -> Term:
         if self.deal.groups > 1:
-            group = self._within(group, self.w["all"])
+            group = self._within(group, self.w.all)
         if self.deal.side == 1:
-            self.start = self.mul(group, self.w["along"])
+            self.start = group * self.w.along
             return group
-        b, tile = self.split(group, self.w["tiles"])
-        k = self._within(self.add(self.mul(tile, self.deal.side), column), self.w["behind"])
-        self.start = self.add(self.mul(b, self.mul(self.w["along"], self.w["behind"])), k)
-        return self.add(self.mul(b, self.w["behind"]), k)
+        b, tile = self.split(group, self.w.tiles)
+        k = self._within(tile * self.deal.side + column, self.w.behind)
+        self.start = b * (self.w.along * self.w.behind) + k
+        return b * self.w.behind + k
 
-    def _within(self, i: str, count: str) -> str:
-        there = self.lines.let(f"icmp slt i64 {i}, {count}")
-        self.inside = there if self.inside is None else self.lines.let(f"and i1 {self.inside}, {there}")
-        return self.lines.let(f"select i1 {there}, i64 {i}, i64 {self.two('sub', count, 1)}")
+    def _within(self, i: Term, count: Term) -> Term:
+        there = i < count
+        self.inside = there if self.inside is None else self.inside & there
+        return there.choose(i, count - 1)
 
-    def leads(self) -> str:
+    def leads(self) -> Term:
         """Return whether this thread writes what there is one of for a row."""
-        lines = self.lines
-        first = lines.let(f"icmp eq i64 {self.member}, 0")
+        first = self.member.equals(0)
         if self.deal.parts:
-            first = lines.let(f"and i1 {first}, {lines.let(f'icmp eq i64 {self.part}, 0')}")
-        return first if self.inside is None else lines.let(f"and i1 {first}, {self.inside}")
+            first &= self.part.equals(0)
+        return first.within(self.inside)
 
     # -- whole numbers -------------------------------------------------------------------------------------------------
 
-    def split(self, i: str, extent: str) -> tuple[str, str]:
+    def split(self, i: Term, extent: Term) -> tuple[Term, Term]:
         """Return i // extent and i % extent, in 32 bits where that is enough: what has 64 is a loop on a GPU."""
         if not self.small:
-            return self.two("udiv", i, extent), self.two("urem", i, extent)
-        lines = self.lines
-        a, b = (lines.let(f"trunc i64 {one} to i32") for one in (i, extent))
-        whole, rest = (lines.let(f"{name} i32 {a}, {b}") for name in ("udiv", "urem"))
-        return lines.let(f"zext i32 {whole} to i64"), lines.let(f"zext i32 {rest} to i64")
+            return i // extent, i % extent
+        a, b = (one.to("i32") for one in (i, extent))
+        whole, rest = a // b, a % b
+        return whole.to_unsigned("i64"), rest.to_unsigned("i64")
 
     # -- elements ------------------------------------------------------------------------------------------------------
 
-    def sweep(self, starts: Sequence[str], turn: Turn) -> list[str]:
+    def sweep(self, starts: Sequence[Term], turn: Turn) -> list[Term]:
         """Return what a turn makes of numbers in float64, turn by turn over the elements of this thread."""
         if self.deal.kept:
             return list(turn([self._kept(c) for c in range(self.deal.each)], starts))
-        team, each, lines = self.deal.team, self.deal.each, self.lines
-        begin, end = "0", self.elements
+        team, each = self.deal.team, self.deal.each
+        begin, end = self.lines.number(0), self.elements
         if self.deal.parts:
-            begin = self.mul(self.part, self.w["chunk"])
-            end = self.add(begin, self.w["chunk"])
-            begin, end = (lines.least(one, self.elements) for one in (begin, end))
-        whole = self.two("udiv", self.two("sub", end, begin), team * each)
+            begin = self.part * self.w.chunk
+            begin, end = (one.at_most(self.elements) for one in (begin, begin + self.w.chunk))
+        whole = (end - begin) // (team * each)
 
-        def several(k: str, carried: Sequence[str]) -> Sequence[str]:
-            first = self.add(self.add(begin, self.mul(k, team * each)), self.member)
-            return turn([self._element(c, self.add(first, c * team)) for c in range(each)], carried)
+        def several(k: Term, carried: Sequence[Term]) -> Sequence[Term]:
+            first = begin + k * (team * each) + self.member
+            return turn([self._element(c, first + c * team) for c in range(each)], carried)
 
-        carried = carry_loop(self.numbers, "0", whole, starts, several)
+        carried = carry_loop(0, whole, starts, several)
         if each == 1 and team == 1:
             return carried
-        first = self.add(self.add(begin, self.mul(whole, team * each)), self.member)
-        left = self.two("sdiv", self.two("sub", self.add(end, team - 1), first), team)
+        first = begin + whole * (team * each) + self.member
+        left = (end + (team - 1) - first).op("sdiv", team)
 
-        def one(k: str, carried: Sequence[str]) -> Sequence[str]:
-            return turn([self._element(0, self.add(first, self.mul(k, team)))], carried)
+        def one(k: Term, carried: Sequence[Term]) -> Sequence[Term]:
+            return turn([self._element(0, first + k * team)], carried)
 
-        return carry_loop(self.numbers, "0", left, carried, one)
+        return carry_loop(0, left, carried, one)
 
     def _kept(self, c: int) -> Element:
-        e = self.add(self.member, c * self.deal.team)
+        e = self.member + c * self.deal.team
         if c < self.deal.sure:
             return self._element(c, e)
-        there = self.lines.let(f"icmp slt i64 {e}, {self.elements}")
-        last = self.two("sub", self.elements, 1)
-        return self._element(c, self.lines.let(f"select i1 {there}, i64 {e}, i64 {last}"), there)
+        there = e < self.elements
+        return self._element(c, there.choose(e, self.elements - 1), there)
 
-    def _element(self, c: int, e: str, there: str | None = None) -> Element:
-        if not self.outer:
-            step = e if self.deal.side == 1 else self.mul(e, self.w["behind"])
-            return c, self.add(self.start, step), e, there
-        o, r = self.split(e, self.w["along"])
-        step = r if self.deal.side == 1 else self.mul(r, self.w["behind"])
-        return c, self.add(self.add(self.start, self.mul(o, self.w["plane"])), step), r, there
+    def _element(self, c: int, e: Term, there: Term | None = None) -> Element:
+        start, r = self.start, e
+        if self.outer:
+            o, r = self.split(e, self.w.along)
+            start += o * self.w.plane
+        return c, start + (r if self.deal.side == 1 else r * self.w.behind), r, there
 
     # -- together ------------------------------------------------------------------------------------------------------
 
@@ -261,34 +256,29 @@ class Team(Numbers):
         elif self.deal.team > 1:
             warp_barrier(self.lines)
 
-    def joined(self, first: int, values: Sequence[str], joins: Sequence[Join]) -> list[str]:
+    def joined(self, first: int, values: Sequence[Term], joins: Sequence[Join]) -> list[Term]:
         """Return float64 numbers of all members joined, for all of them; `first` is how many were joined before."""
         found = [self._over_warp(value, join) for value, join in zip(values, joins, strict=True)]
         warps, lines = self.deal.warps(self.limits), self.lines
         if not warps:
             return found
         S, side = shared(lines), self.deal.side
-        warp, column = self.two("udiv", self.thread, self.limits.warp), self.two("and", self.thread, side - 1)
+        warp, column = self.thread // self.limits.warp, self.thread & (side - 1)
+
+        def part(w: Term, k: int) -> Term:
+            return S.at(w * side + column + (first + k) * warps * side).of(self.numbers.type)
+
         for k, value in enumerate(found):  # lanes of one column have the same
-            at = self.add(self.add(self.mul(warp, side), column), (first + k) * warps * side)
-            lines.do(f"store {self.numbers.type} {value}, ptr {element(lines, S, at, 'double')}, align 8")
+            part(warp, k).store(value, 8)
         barrier(lines)
 
-        def part(w: str, k: int) -> str:
-            return self._shared(S, self.add(self.add(self.mul(w, side), column), (first + k) * warps * side))
+        def turn(w: Term, carried: Sequence[Term]) -> Sequence[Term]:
+            each = enumerate(zip(carried, joins, strict=True))
+            return [join(self.numbers, one, part(w, k).load(8)) for k, (one, join) in each]
 
-        def turn(w: str, carried: Sequence[str]) -> Sequence[str]:
-            return [
-                join(self.numbers, one, part(w, k)) for k, (one, join) in enumerate(zip(carried, joins, strict=True))
-            ]
+        return carry_loop(1, warps, [part(lines.number(0), k).load(8) for k in range(len(joins))], turn)
 
-        return carry_loop(self.numbers, "1", str(warps), [part("0", k) for k in range(len(joins))], turn)
-
-    def _shared(self, S: str, i: str) -> str:
-        at = element(self.lines, S, i, "double")
-        return self.lines.let(f"load {self.numbers.type}, ptr {at}, align 8")
-
-    def _over_warp(self, value: str, join: Join) -> str:
+    def _over_warp(self, value: Term, join: Join) -> Term:
         """Return the number joined over the members within a warp, which all of them get."""
         distance, end = self.deal.side, min(self.limits.warp, self.deal.side * self.deal.team)
         while distance < end:
@@ -296,11 +286,16 @@ class Team(Numbers):
             distance *= 2
         return value
 
-    def _other(self, value: str, distance: int) -> str:
+    def _other(self, value: Term, distance: int) -> Term:
         """Return the float64 of another thread."""
-        lines = self.lines
-        halves = lines.let(f"bitcast {self.numbers.type} {value} to <2 x i32>")
+        halves = value.bitcast("<2 x i32>")
         for k in range(2):
-            half = exchange(lines, lines.let(f"extractelement <2 x i32> {halves}, i32 {k}"), distance)
-            halves = lines.let(f"insertelement <2 x i32> {halves}, i32 {half}, i32 {k}")
-        return lines.let(f"bitcast <2 x i32> {halves} to {self.numbers.type}")
+            halves = halves.with_lane(k, exchange(halves.lane(k), distance))
+        return halves.bitcast(self.numbers.type)
+
+
+def team_words(cut: Cut, deal: Deal, *, blocks: int = 1, chunk: int = 0) -> dict[str, int]:
+    """Return the words of `Team.WORDS` by name: `blocks` of a part, of so many elements of each row."""
+    tiles, plane = deal.tiles(cut), cut.before * cut.along * cut.behind
+    extents = {"along": cut.along, "behind": max(1, cut.behind), "outer": cut.outer, "plane": plane, "chunk": chunk}
+    return {"all": cut.before * tiles, "tiles": max(1, tiles), "blocks": blocks, **extents}

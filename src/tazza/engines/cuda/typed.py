@@ -11,14 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from tazza.codegen.block import Word
-from tazza.codegen.emit import MEMORY, Lines, Vector
 from tazza.codegen.formula_plan import Axes
+from tazza.codegen.loop import when
 from tazza.codegen.nvptx import GridKernel, place
-from tazza.codegen.rows import when
-from tazza.codegen.typed import TypedEmission, unsupported
+from tazza.codegen.term import Lines, Term
+from tazza.codegen.typed_function import TypedEmission, unsupported
+from tazza.codegen.vector import MEMORY, Vector
 from tazza.codegen.whole import WHOLE, Whole, misfit, whole
 from tazza.data_class import dataclass
-from tazza.engines.cuda.coordinate import Lay, coordinates, laid, place_in
+from tazza.engines.cuda.coordinate import HEAD, Lay, coordinates, laid, place_in
 from tazza.engines.cuda.launch import THREADS, GridLaunch, Held, blocks_for, own_code
 from tazza.errors import DTypeError, UnsupportedError
 from tazza.operator import Expression
@@ -131,28 +132,27 @@ def typed_launch(
 
 def _write(lines: Lines, form: TypedForm) -> None:
     thread, block = place(lines)
-    i = lines.let(f"add i64 {lines.let(f'mul i64 {block}, {THREADS}')}, {thread}")
-    inside = lines.let(f"icmp slt i64 {i}, {lines.load_word('%block', 0)}")
-    when(lines, inside, lambda: _element(lines, form, i))
+    i = block * THREADS + thread
+    when(i < HEAD.lazily(lines).count, lambda: _element(lines, form, i))
 
 
-def _element(lines: Lines, form: TypedForm, i: str) -> None:
+def _element(lines: Lines, form: TypedForm, i: Term) -> None:
     lay = form.lay
-    numbers = coordinates(lines, i, lay.depth, lay.bits)
+    numbers = coordinates(i, lay.depth, lay.bits)
     names = form.names
     values = {name: Vector(lines, 1, dtype).constant(value) for name, (dtype, value) in form.numbers.items()}
     for k, dtype in enumerate(form.sources):
         if k in form.held:
-            at = lines.let(f"getelementptr i64, ptr %block, i64 {lay.first(k)}")
+            at = lines.block_start.at(lay.first(k))
         else:
-            pointer, index = place_in(lines, i, numbers, lay.first(k))
-            at = lines.let(f"getelementptr {MEMORY[dtype]}, ptr {pointer}, i64 {index}")
+            pointer, index = place_in(i, numbers, lay.first(k))
+            at = pointer.of(MEMORY[dtype]).at(index)
         values[f"a{k}"] = Vector(lines, 1, dtype).load_one(at)
     emission = TypedEmission(lines, 1, values, names)
     found = [emission.write(one) for one in form.results]
     for k, (value, dtype) in enumerate(zip(found, types_of(form.results, names), strict=True), len(form.sources)):
         target = form.targets[k - len(form.sources)]
-        pointer, index = place_in(lines, i, numbers, lay.first(k))
+        pointer, index = place_in(i, numbers, lay.first(k))
         computed = form.results[k - len(form.sources)].root.head != "name"
         made = Vector(lines, 1, dtype).converted(value, target, rounded=computed)
         Vector(lines, 1, target).store(made, pointer, index, None)

@@ -22,17 +22,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.loop import carry_loop, count_loop, lanes_below, share
-from tazza.codegen.rows import element
+from tazza.codegen.term import Lines, Term
+from tazza.codegen.vector import Vector
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES
 from tazza.runtime.native_code import processor
 from tazza.tensor import DataType
 
 WORD_BITS = 64
-BLOCK = Fields("threads M N W", addresses="A B C")
+BLOCK = Fields("threads M N W", addresses="A:i64 B:i64 C")
 RUNS = (16, 256)
 """Words that a counter takes before its bits are counted: one of these."""
 UNROLLED_INPUTS = 128
@@ -91,14 +91,10 @@ class _Product:
     """Writes one kernel."""
 
     def __init__(self, lines: Lines, form: ProductForm) -> None:
-        self.lines = lines
-        self.form = form
-        self.count = lanes()
+        self.lines, self.form, self.count = lines, form, lanes()
         self.v = Vector(lines, self.count, DataType.INT64)
         self.type = self.v.type
-        if self.count == AVX512_WORDS:
-            lines.declare(f"{self.type} @{TERNARY}({self.type}, {self.type}, {self.type}, i32 immarg)")
-        at = BLOCK.read(lines)
+        at = BLOCK.lazily(lines)
         self.rows, self.columns, self.words = at.M, at.N, at.W
         self.a, self.b, self.c = at.A, at.B, at.C
 
@@ -108,76 +104,55 @@ class _Product:
         Where there are more groups than threads, a thread takes groups; else it takes rows of A.
         """
         lines, count = self.lines, self.count
-        groups = lines.let(f"udiv i64 {lines.let(f'add i64 {self.columns}, {count - 1}')}, {count}")
-        many = lines.let(f"icmp sge i64 {groups}, %many")
-        borders = [
-            lines.let(f"select i1 {chosen}, i64 {mine}, i64 {all_of_them}")
-            for shared, total, chosen in (
-                (share(lines, groups), groups, many),
-                (share(lines, self.rows), self.rows, lines.let(f"xor i1 {many}, true")),
-            )
-            for mine, all_of_them in zip(shared, ("0", total), strict=True)
-        ]
-        first_group, last_group, first_row, last_row = borders
+        groups = (self.columns + (count - 1)) // count
+        many = groups >= lines.many
+        (first_group, last_group), (first_row, last_row), few = share(lines, groups), share(lines, self.rows), ~many
+        some_groups = many.choose(first_group, 0), many.choose(last_group, groups)
+        some_rows = few.choose(first_row, 0), few.choose(last_row, self.rows)
+        count_loop(lines, *some_groups, lambda g: count_loop(lines, *some_rows, lambda row: self.tile(row, g)))
 
-        def group(g: str) -> None:
-            count_loop(lines, first_row, last_row, lambda row: self.tile(row, g))
-
-        count_loop(lines, first_group, last_group, group)
-
-    def tile(self, row: str, group: str) -> None:
+    def tile(self, row: Term, group: Term) -> None:
         """Compute V elements of C: those of a row of A and the rows of a group of B."""
-        lines, form = self.lines, self.form
+        form = self.form
         a = self._row_of_a(row)
-        size = lines.let(f"mul i64 {self.words}, {form.planes_b * self.count}")
-        b = element(lines, self.b, lines.let(f"mul i64 {group}, {size}"), "i64")
-        runs = lines.let(f"udiv i64 {lines.let(f'add i64 {self.words}, {form.run - 1}')}, {form.run}")
-        constant = lines.let(f"mul i64 {self.words}, {-form.constant}")
-        (total,) = carry_loop(
-            self.v, "0", runs, [self.v.full(constant)], lambda n, so_far: [self._run(n, a, b, so_far[0])]
-        )
+        b = self.b.at(group * (self.words * (form.planes_b * self.count)))
+        runs = (self.words + (form.run - 1)) // form.run
+        constant = self.words * -form.constant
+        (total,) = carry_loop(0, runs, [self.v.full(constant)], lambda n, so_far: [self._run(n, a, b, so_far[0])])
         self._store(row, group, total)
 
-    def _row_of_a(self, row: str) -> str:
-        lines = self.lines
-        group = lines.let(f"udiv i64 {row}, {self.count}")
-        lane = lines.let(f"urem i64 {row}, {self.count}")
-        size = lines.let(f"mul i64 {self.words}, {self.form.planes_a * self.count}")
-        start = lines.let(f"add i64 {lines.let(f'mul i64 {group}, {size}')}, {lane}")
-        return element(lines, self.a, start, "i64")
+    def _row_of_a(self, row: Term) -> Term:
+        group, lane = row // self.count, row % self.count
+        return self.a.at(group * (self.words * (self.form.planes_a * self.count)) + lane)
 
-    def _run(self, n: str, a: str, b: str, total: str) -> str:
+    def _run(self, n: Term, a: Term, b: Term, total: Term) -> Term:
         """Add what words n * run ... give to the total."""
-        lines, form = self.lines, self.form
-        first = lines.let(f"mul i64 {n}, {form.run}")
-        end = lines.let(f"add i64 {first}, {form.run}")
-        last = lines.least(end, self.words)
-        length = lines.let(f"sub i64 {last}, {first}")
-        turns = lines.let(f"udiv i64 {length}, {form.unrolled}")
-        middle = lines.let(f"add i64 {first}, {lines.let(f'mul i64 {turns}, {form.unrolled}')}")
+        form = self.form
+        first = n * form.run
+        last = (first + form.run).at_most(self.words)
+        turns = (last - first) // form.unrolled
+        middle = first + turns * form.unrolled
 
-        def several(turn: str, counter: Sequence[str]) -> list[str]:
-            start = lines.let(f"add i64 {first}, {lines.let(f'mul i64 {turn}, {form.unrolled}')}")
-            words = [start, *(lines.let(f"add i64 {start}, {k}") for k in range(1, form.unrolled))]
-            return self._add(counter, words, a, b)
+        def several(turn: Term, counter: Sequence[Term]) -> list[Term]:
+            start = first + turn * form.unrolled
+            return self._add(counter, [start, *(start + k for k in range(1, form.unrolled))], a, b)
 
-        counter = ["zeroinitializer"] * form.levels
-        counter = carry_loop(self.v, "0", turns, counter, several)
+        counter = carry_loop(0, turns, [self.v.constant(0)] * form.levels, several)
         if form.unrolled > 1:
-            counter = carry_loop(self.v, middle, last, counter, lambda word, sliced: self._add(sliced, [word], a, b))
+            counter = carry_loop(middle, last, counter, lambda word, sliced: self._add(sliced, [word], a, b))
         for level, one in enumerate(counter):
-            ones = lines.intrinsic(self.type, "ctpop", one)
-            total = self._two("add", total, self._two("shl", ones, f"splat (i64 {level})") if level else ones)
+            ones = one.intrinsic("ctpop")
+            total += ones << level if level else ones
         return total
 
-    def _add(self, counter: Sequence[str], words: list[str], a: str, b: str) -> list[str]:
+    def _add(self, counter: Sequence[Term], words: list[Term], a: Term, b: Term) -> list[Term]:
         """Return the counter after some words of all pairs of planes.
 
         A level keeps one word until it gets a second one; so few values are alive at a time.
         """
-        sums, waiting = list(counter), dict[int, str]()
+        sums, waiting = list(counter), dict[int, Term]()
 
-        def put(level: int, x: str) -> None:
+        def put(level: int, x: Term) -> None:
             # Beyond the last level a run has nothing to carry.
             while level < len(sums):
                 other = waiting.pop(level, None)
@@ -195,51 +170,42 @@ class _Product:
                 put(level + 1, self._half_add(sums, level, waiting.pop(level)))
         return sums
 
-    def _products(self, word: str, a: str, b: str) -> Iterator[tuple[int, str]]:
+    def _products(self, word: Term, a: Term, b: Term) -> Iterator[tuple[int, Term]]:
         """Yield (level, bits) for each pair of planes."""
-        form, lines = self.form, self.lines
+        form = self.form
         left = [self.v.load_one(self._word(a, word, i, form.planes_a)) for i in range(form.planes_a)]
-        right = [
-            lines.let(f"load {self.type}, ptr {self._word(b, word, j, form.planes_b)}, align 64")
-            for j in range(form.planes_b)
-        ]
+        right = [self._word(b, word, j, form.planes_b).of(self.type).load(64) for j in range(form.planes_b)]
         for i, x in enumerate(left):
             for j, y in enumerate(right):
-                both = self._two("and", x, y)
-                yield i + j, self._two("xor", both, "splat (i64 -1)") if form.negative(i, j) else both
+                both = x & y
+                yield i + j, ~both if form.negative(i, j) else both
 
-    def _word(self, start: str, word: str, plane: int, planes: int) -> str:
-        lines = self.lines
-        at = lines.let(f"mul i64 {word}, {planes * self.count}")
-        return element(lines, start, lines.let(f"add i64 {at}, {plane * self.count}"), "i64")
+    def _word(self, start: Term, word: Term, plane: int, planes: int) -> Term:
+        return start.at(word * (planes * self.count) + plane * self.count)
 
-    def _full_add(self, sums: list[str], level: int, x: str, y: str) -> str:
+    def _full_add(self, sums: list[Term], level: int, x: Term, y: Term) -> Term:
         """Take x and y into a level; returns the carry."""
         c = sums[level]
         if self.count == AVX512_WORDS:
             sums[level] = self._three(ODD, x, y, c)
             return self._three(MAJORITY, x, y, c)
-        different = self._two("xor", x, y)
-        sums[level] = self._two("xor", different, c)
+        different = x ^ y
+        sums[level] = different ^ c
         # Where x and y differ c decides, else they do: one instruction less than the usual form.
-        return self._two("xor", x, self._two("and", different, self._two("xor", x, c)))
+        return x ^ (different & (x ^ c))
 
-    def _half_add(self, sums: list[str], level: int, x: str) -> str:
+    def _half_add(self, sums: list[Term], level: int, x: Term) -> Term:
         c = sums[level]
-        sums[level] = self._two("xor", c, x)
-        return self._two("and", c, x)
+        sums[level] = c ^ x
+        return c & x
 
-    def _store(self, row: str, group: str, total: str) -> None:
-        lines, stored = self.lines, Vector(self.lines, self.count, DataType.INT64 if self.form.wide else DataType.INT32)
-        column = lines.let(f"mul i64 {group}, {self.count}")
-        mask = lanes_below(self.v, lines.let(f"sub i64 {self.columns}, {column}"))
-        place = lines.let(f"add i64 {lines.let(f'mul i64 {row}, {self.columns}')}, {column}")
+    def _store(self, row: Term, group: Term, total: Term) -> None:
+        stored = Vector(self.lines, self.count, DataType.INT64 if self.form.wide else DataType.INT32)
+        column = group * self.count
+        mask = lanes_below(self.v, self.columns - column)
+        place = row * self.columns + column
         stored.store(self.v.converted(total, stored.dtype), self.c, place, mask)
 
-    def _three(self, table: int, x: str, y: str, z: str) -> str:
+    def _three(self, table: int, x: Term, y: Term, z: Term) -> Term:
         """Any logic of three inputs: bit 4x + 2y + z of `table`."""
-        operands = f"{self.type} {x}, {self.type} {y}, {self.type} {z}, i32 {table}"
-        return self.lines.let(f"call {self.type} @{TERNARY}({operands})")
-
-    def _two(self, name: str, x: str, y: str) -> str:
-        return self.lines.let(f"{name} {self.type} {x}, {y}")
+        return self.lines.call(self.type, TERNARY, x, y, z, self.lines.number(table, "i32"))

@@ -11,17 +11,16 @@ from collections.abc import Callable
 import numpy as np
 
 from tazza.array.quantized.planes import BITS_PER_BYTE, BYTE_PLANES, BytePlanes, Octets
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of, unavailable
 from tazza.codegen.loop import count_loop, share
-from tazza.codegen.rows import element
+from tazza.codegen.term import Lines, Term
 from tazza.engines.native import SOURCES
 from tazza.runtime.cache import remembered
 from tazza.runtime.native import call_native
 from tazza.runtime.native_code import processor
 
-BLOCK = Fields("threads chunks stride", addresses="octets planes")
+BLOCK = Fields("threads chunks stride", addresses="octets:i8 planes:i8")
 """How many vectors of bytes, the bytes from plane to plane."""
 FLOPS_PER_PLANE = 0.2
 """Work for one bit, in the unit of `threads_for`."""
@@ -55,12 +54,11 @@ def _run(name: str, octets: Octets, planes: Octets) -> int:
 
 @remembered("kernels of byte planes", entries=64)
 def _kernel(name: str, count: int) -> int:
-    write: Callable[[_Bytes, str], None] = {"split": _Bytes.split, "join": _Bytes.join}[name]
+    write: Callable[[_Bytes, Term], None] = {"split": _Bytes.split, "join": _Bytes.join}[name]
 
     def work(lines: Lines) -> None:
-        first, last = share(lines, BLOCK.read(lines).chunks)
-        vectors = _Bytes(lines, count)
-        count_loop(lines, first, last, lambda chunk: write(vectors, chunk))
+        some, vectors = share(lines, BLOCK.lazily(lines).chunks), _Bytes(lines, count)
+        count_loop(lines, *some, lambda chunk: write(vectors, chunk))
 
     return SOURCES.compiled(f"{name} {count} planes of {processor().vector_bytes} bytes", work)
 
@@ -69,48 +67,38 @@ class _Bytes:
     """Writes what happens to one vector of bytes."""
 
     def __init__(self, lines: Lines, count: int) -> None:
-        self.lines = lines
-        self.count = count
+        self.lines, self.count = lines, count
         self.width = processor().vector_bytes
         self.type = f"<{self.width} x i8>"
         self.mask = f"<{self.width} x i1>"
         self.bits = f"i{self.width}"
-        at = BLOCK.read(lines)
+        at = BLOCK.lazily(lines)
         self.octets, self.planes, self.stride = at.octets, at.planes, at.stride
 
-    def split(self, chunk: str) -> None:
+    def split(self, chunk: Term) -> None:
         """Write the bits of a vector into the planes."""
-        lines = self.lines
-        x = self._reversed(lines.let(f"load {self.type}, ptr {self._bytes_at(chunk)}, align 1"))
+        x = self._reversed(self._bytes_at(chunk).load(1))
         for k in range(self.count):
-            bit = lines.let(f"and {self.type} {x}, splat (i8 {_byte(1 << k)})")
-            mask = lines.let(f"icmp ne {self.type} {bit}, zeroinitializer")
-            packed = lines.let(f"bitcast {self.mask} {mask} to {self.bits}")
-            lines.do(f"store {self.bits} {packed}, ptr {self._bits_at(chunk, k)}, align 1")
+            packed = (x & _byte(1 << k)).differs(0).bitcast(self.bits)
+            self._bits_at(chunk, k).store(packed, 1)
 
-    def join(self, chunk: str) -> None:
+    def join(self, chunk: Term) -> None:
         """Write a vector of bytes from their bits in the planes."""
-        lines = self.lines
-        x = "zeroinitializer"
+        x = self.lines.number(0, self.type)
         for k in range(self.count):
-            packed = lines.let(f"load {self.bits}, ptr {self._bits_at(chunk, k)}, align 1")
-            mask = lines.let(f"bitcast {self.bits} {packed} to {self.mask}")
-            value = f"splat (i8 {_byte(1 << k)})"
-            bit = lines.let(f"select {self.mask} {mask}, {self.type} {value}, {self.type} zeroinitializer")
-            x = lines.let(f"or {self.type} {x}, {bit}")
-        lines.do(f"store {self.type} {self._reversed(x)}, ptr {self._bytes_at(chunk)}, align 1")
+            mask = self._bits_at(chunk, k).load(1).bitcast(self.mask)
+            x |= mask.choose(self.lines.number(_byte(1 << k), self.type), 0)
+        turned = self._reversed(x)
+        self._bytes_at(chunk).store(turned, 1)
 
-    def _reversed(self, x: str) -> str:
-        return self.lines.shuffle(self.type, (lane ^ (BITS_PER_BYTE - 1) for lane in range(self.width)), x)
+    def _reversed(self, x: Term) -> Term:
+        return x.shuffle(lane ^ (BITS_PER_BYTE - 1) for lane in range(self.width))
 
-    def _bytes_at(self, chunk: str) -> str:
-        return element(self.lines, self.octets, self.lines.let(f"mul i64 {chunk}, {self.width}"), "i8")
+    def _bytes_at(self, chunk: Term) -> Term:
+        return self.octets.at(chunk * self.width).of(self.type)
 
-    def _bits_at(self, chunk: str, k: int) -> str:
-        lines = self.lines
-        start = lines.let(f"mul i64 {self.stride}, {k}")
-        offset = lines.let(f"mul i64 {chunk}, {self.width // BITS_PER_BYTE}")
-        return element(lines, self.planes, lines.let(f"add i64 {start}, {offset}"), "i8")
+    def _bits_at(self, chunk: Term, k: int) -> Term:
+        return self.planes.at(self.stride * k + chunk * (self.width // BITS_PER_BYTE)).of(self.bits)
 
 
 def _byte(value: int) -> int:

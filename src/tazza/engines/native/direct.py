@@ -11,7 +11,8 @@ import numpy as np
 from tazza.array.evaluator import Array
 from tazza.array.program import ElementProgram, types_of
 from tazza.codegen.block import Word
-from tazza.codegen.emit import Vector
+from tazza.codegen.term import Number, Term
+from tazza.codegen.vector import Vector
 from tazza.data_class import dataclass
 from tazza.runtime.cache import remembered
 from tazza.runtime.fork import PROCESS, note_threads
@@ -76,7 +77,7 @@ def kind_along(step: int, itemsize: int) -> Kind:
     return "one" if step == 0 else "dense" if step == itemsize else "step"
 
 
-def read(vector: Vector, pointer: str, i: str, step: str | None, mask: str | None) -> str:
+def read(vector: Vector, pointer: Term, i: Number, step: Number | None, mask: Term | None) -> Term:
     """Return elements i, i + 1 ... that are dense, or `step` bytes apart."""
     if step is None:
         return vector.load(pointer, i, mask, ahead_bytes=AHEAD_BYTES)

@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from tazza.array.evaluator import EVALUATORS, Array, Prepared, Sweep
 from tazza.array.program import ElementProgram, expressions, flops_of, steps_text, types_of
 from tazza.codegen.block import Slot
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.kernel import threads_for, unavailable
 from tazza.codegen.loop import each_vector
 from tazza.codegen.nest import Axis, Nest, merged, nest_words
-from tazza.codegen.typed import TypedEmission, unsupported
+from tazza.codegen.term import Lines, Term
+from tazza.codegen.typed_function import TypedEmission, unsupported
+from tazza.codegen.vector import Vector
 from tazza.engines.native import SOURCES
 from tazza.engines.native.direct import (
     Kind,
@@ -173,19 +174,18 @@ def _write(lines: Lines, form: Form) -> None:
     vectors = [Vector(lines, count, dtype) for dtype in types]
     first = len(program.operands)
     nest = Nest(lines, form.depth, len(types))
+    changing = [k for k in range(first) if kinds[k] != "one"]
     stepped = [k for k, kind in enumerate(kinds) if kind == "step"]
     steps = dict(zip(stepped, nest.tail.take(len(stepped)), strict=True))
     results = expressions(program)
     names = {f"a{k}": dtype for k, dtype in enumerate(program.operands)}
     computed = types_of(program)
 
-    def row(pointers: list[str], begin: str, end: str) -> None:
+    def row(pointers: list[Term], begin: Term, end: Term) -> None:
         fixed = {f"a{k}": vectors[k].load_one(pointers[k]) for k in range(first) if kinds[k] == "one"}
 
-        def body(i: str, mask: str | None) -> None:
-            moving = {
-                f"a{k}": read(vectors[k], pointers[k], i, steps.get(k), mask) for k in range(first) if kinds[k] != "one"
-            }
+        def body(i: Term, mask: Term | None) -> None:
+            moving = {f"a{k}": read(vectors[k], pointers[k], i, steps.get(k), mask) for k in changing}
             emission = TypedEmission(lines, count, fixed | moving, names)
             values = [emission.write(one) for one in results]
             for k, (value, number) in enumerate(zip(values, program.results, strict=True), first):
@@ -199,5 +199,4 @@ def _write(lines: Lines, form: Form) -> None:
 
     nest.each_row(row)
     if form.streaming and processor().has("sse"):
-        lines.declare("void @llvm.x86.sse.sfence()")
-        lines.do("call void @llvm.x86.sse.sfence()")
+        lines.call_for_effect("llvm.x86.sse.sfence")

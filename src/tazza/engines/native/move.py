@@ -25,12 +25,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from tazza.codegen.block import BlockLaunch, Constant, Slot, Word
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields, Reader
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop, each_vector, share
 from tazza.codegen.nest import Axis, merged, row_pointers
-from tazza.codegen.rows import element
+from tazza.codegen.term import Lines, Number, Term
+from tazza.codegen.vector import Vector
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES
 from tazza.operator import LaidOut
@@ -46,7 +46,7 @@ MOST_PICKED = 4
 """Steps, in elements, up to which whole vectors are read and picked from; a gather reads one element at a time."""
 TURNED = 32
 """Elements that a run of a turn takes at once: as many lines of the input are in the cache when the next run comes."""
-HEAD, KIND, AXIS = Fields("threads"), Fields("count", addresses="boxes"), Fields("extent target source")
+HEAD, KIND, AXIS = Fields("threads"), Fields("count", addresses="boxes:i64"), Fields("extent target source")
 BOX = Fields(
     "level sheets runs elements into out_of pattern target_at source_at target_run source_run target_step source_step"
 )
@@ -222,44 +222,39 @@ class _Writer:
     """Writes the loops of all forms that a launch has."""
 
     def __init__(self, itemsize: int, forms: Sequence[Form]) -> None:
-        self.itemsize = itemsize
-        self.forms = forms
+        self.itemsize, self.forms = itemsize, forms
 
     def write(self, lines: Lines) -> None:
         """Write one form after the other."""
-        blobs = element(lines, "%block", str(len(HEAD) + len(KIND) * len(self.forms)), "i64")
+        blobs = lines.block_start.at(len(HEAD) + len(KIND) * len(self.forms))
         for k, form in enumerate(self.forms):
-            kind, width = KIND.read(lines, len(HEAD) + len(KIND) * k), len(BOX) + len(AXIS) * form.depth
+            kind, width = KIND.lazily(lines, len(HEAD) + len(KIND) * k), len(BOX) + len(AXIS) * form.depth
 
-            def box(b: str, form: Form = form, boxes: str = kind.boxes, width: int = width) -> None:
-                self._box(lines, form, element(lines, boxes, lines.let(f"mul i64 {b}, {width}"), "i64"), blobs)
+            def box(b: Term, form: Form = form, boxes: Term = kind.boxes, width: int = width) -> None:
+                self._box(lines, form, boxes.at(b * width), blobs)
 
-            count_loop(lines, "0", kind.count, box)
+            count_loop(lines, 0, kind.count, box)
 
-    def _box(self, lines: Lines, form: Form, place: str, blobs: str) -> None:
-        at = BOX.read(lines, block=place)
-        axes = [AXIS.read(lines, len(BOX) + len(AXIS) * n, place) for n in range(form.depth)]
-        which, borders = at.level, list[tuple[str, str]]()
+    def _box(self, lines: Lines, form: Form, place: Term, blobs: Term) -> None:
+        at = BOX.lazily(lines, block=place)
+        axes = [AXIS.lazily(lines, len(BOX) + len(AXIS) * n, place) for n in range(form.depth)]
+        which, borders = at.level, list[tuple[Term, Term]]()
         for level, total in enumerate((at.sheets, at.runs, at.elements)):
-            chosen = lines.let(f"icmp eq i64 {which}, {level}")
+            mine = which.equals(level)
             begin, end = share(lines, total)
-            mine = lines.let(f"select i1 {chosen}, i64 {begin}, i64 0")
-            borders.append((mine, lines.let(f"select i1 {chosen}, i64 {end}, i64 {total}")))
+            borders.append((mine.choose(begin, 0), mine.choose(end, total)))
         extents = [one.extent for one in axes]
         bases = [
-            [self._start(lines, element(lines, blobs, at.into, "i64"), at.target_at), *(one.target for one in axes)],
-            [self._start(lines, element(lines, blobs, at.out_of, "i64"), at.source_at), *(one.source for one in axes)],
+            [_start(blobs.at(at.into), at.target_at), *(one.target for one in axes)],
+            [_start(blobs.at(at.out_of), at.source_at), *(one.source for one in axes)],
         ]
         run, run_steps = _RUNS[form.run](lines, self.itemsize, form.step, at), (at.target_run, at.source_run)
 
-        def sheet(r: str) -> None:
-            starts = row_pointers(lines, r, extents, bases)
+        def sheet(r: Term) -> None:
+            starts = row_pointers(r, extents, bases)
 
-            def one(m: str, begin: str, end: str) -> None:
-                target, source = (
-                    element(lines, start, lines.let(f"mul i64 {m}, {step}"), "i8")
-                    for start, step in zip(starts, run_steps, strict=True)
-                )
+            def one(m: Term, begin: Term, end: Term) -> None:
+                target, source = (start.of("i8").at(m * step) for start, step in zip(starts, run_steps, strict=True))
                 run(target, source, begin, end)
 
             if form.run == "turn":
@@ -269,28 +264,26 @@ class _Writer:
 
         count_loop(lines, *borders[0], sheet)
 
-    @staticmethod
-    def _start(lines: Lines, blob: str, offset: str) -> str:
-        return lines.let(f"add i64 {lines.let(f'load i64, ptr {blob}')}, {offset}")
+
+def _start(blob: Term, offset: Term) -> Term:
+    return blob.load() + offset
 
 
-def _in_blocks(lines: Lines, borders: Sequence[tuple[str, str]], one: Callable[[str, str, str], None]) -> None:
+def _in_blocks(lines: Lines, borders: Sequence[tuple[Term, Term]], one: Callable[[Term, Term, Term], None]) -> None:
     """Run `one(run, begin, end)` for a few elements of all runs, then for the next."""
     begin, end = borders[2]
-    rounded = lines.let(f"add i64 {lines.let(f'sub i64 {end}, {begin}')}, {TURNED - 1}")
-    blocks = lines.let(f"sdiv i64 {rounded}, {TURNED}")
+    blocks = (end - begin + (TURNED - 1)).op("sdiv", TURNED)
 
-    def block(b: str) -> None:
-        first = lines.let(f"add i64 {begin}, {lines.let(f'mul i64 {b}, {TURNED}')}")
-        behind = lines.let(f"add i64 {first}, {TURNED}")
-        last = lines.least(behind, end)
+    def block(b: Term) -> None:
+        first = begin + b * TURNED
+        last = (first + TURNED).at_most(end)
         count_loop(lines, *borders[1], lambda m: one(m, first, last))
 
-    count_loop(lines, "0", blocks, block)
+    count_loop(lines, 0, blocks, block)
 
 
-Emit = Callable[[str, str, str, str], None]
-"""emit(target, source, begin, end): write elements from begin to end of a run."""
+Emit = Callable[[Term, Term, Term, Term], None]
+"""emit(target, source, begin, end): write elements from begin to end of a run; the addresses are those of bytes."""
 
 
 def _vector(lines: Lines, itemsize: int, least_bytes: int = 1) -> Vector:
@@ -298,11 +291,11 @@ def _vector(lines: Lines, itemsize: int, least_bytes: int = 1) -> Vector:
     return Vector(lines, processor().vector_bytes // max(itemsize, least_bytes), UNITS[itemsize])
 
 
-def _swept(v: Vector, body: Callable[[str, str, str, str | None], str]) -> Emit:
-    """Return what stores `body(target, source, i, mask)` at elements i, i + 1 ..."""
+def _swept(v: Vector, body: Callable[[Term, Term, Term | None], Term]) -> Emit:
+    """Return what stores `body(source, i, mask)` at elements i, i + 1 ..."""
 
-    def emit(target: str, source: str, begin: str, end: str) -> None:
-        each_vector(v, begin, end, lambda i, mask: v.store(body(target, source, i, mask), target, i, mask))
+    def emit(target: Term, source: Term, begin: Term, end: Term) -> None:
+        each_vector(v, begin, end, lambda i, mask: v.store(body(source, i, mask), target, i, mask))
 
     return emit
 
@@ -310,25 +303,23 @@ def _swept(v: Vector, body: Callable[[str, str, str, str | None], str]) -> Emit:
 def copies(lines: Lines, itemsize: int) -> Emit:
     """Return what copies elements from begin to end of a run."""
     v = _vector(lines, itemsize)
-    return _swept(v, lambda target, source, i, mask: v.load(source, i, mask))
+    return _swept(v, lambda source, i, mask: v.load(source, i, mask))
 
 
-def fills(lines: Lines, itemsize: int, pattern: str) -> Emit:
+def fills(lines: Lines, itemsize: int, pattern: Number) -> Emit:
     """Return what fills elements from begin to end of a run with the low bits of an int64."""
     v = _vector(lines, itemsize)
     full = v.full(pattern)
-    return _swept(v, lambda target, source, i, mask: full)
+    return _swept(v, lambda source, i, mask: full)
 
 
 def _block(lines: Lines, itemsize: int, step: int, at: Reader) -> Emit:
     del step, at
-    lines.declare("void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
 
-    def emit(target: str, source: str, begin: str, end: str) -> None:
-        first, last = (lines.let(f"mul i64 {border}, {itemsize}") for border in (begin, end))
-        size = lines.let(f"sub i64 {last}, {first}")
-        to, of = (element(lines, pointer, first, "i8") for pointer in (target, source))
-        lines.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {of}, i64 {size}, i1 false)")
+    def emit(target: Term, source: Term, begin: Term, end: Term) -> None:
+        first, last = begin * itemsize, end * itemsize
+        size, volatile = last - first, lines.number(False, "i1")
+        lines.call_for_effect("llvm.memcpy.p0.p0.i64", target.at(first), source.at(first), size, volatile)
 
     return emit
 
@@ -337,9 +328,9 @@ def _spread(lines: Lines, itemsize: int, step: int, at: Reader) -> Emit:
     del step, at
     v = _vector(lines, itemsize)
 
-    def emit(target: str, source: str, begin: str, end: str) -> None:
+    def emit(target: Term, source: Term, begin: Term, end: Term) -> None:
         full = v.load_one(source)
-        _swept(v, lambda target, source, i, mask: full)(target, source, begin, end)
+        _swept(v, lambda source, i, mask: full)(target, source, begin, end)
 
     return emit
 
@@ -347,42 +338,39 @@ def _spread(lines: Lines, itemsize: int, step: int, at: Reader) -> Emit:
 def _pick(lines: Lines, itemsize: int, step: int, at: Reader) -> Emit:
     v, apart = _vector(lines, itemsize, 4), at.source_step
 
-    def picked(target: str, source: str, i: str, mask: str | None) -> str:
-        del target
-        if mask is not None:
-            return v.gather(source, i, apart, mask)
-        return _every(v, step, source, lines.let(f"mul i64 {i}, {step}"))
+    def picked(source: Term, i: Term, mask: Term | None) -> Term:
+        return _every(v, step, source, i * step) if mask is None else v.gather(source, i, apart, mask)
 
     return _swept(v, picked)
 
 
-def _every(v: Vector, step: int, source: str, first: str) -> str:
+def _every(v: Vector, step: int, source: Term, first: Term) -> Term:
     """Return elements `first`, `first + step` ... of as many vectors, the last of which ends at the last of them."""
-    found = "poison"
+    found = v.lines.poison(v.type)
     for part in range(step):
         begin = part * v.count - (step - 1 if part == step - 1 else 0)
-        here = v.load(source, v.lines.let(f"add i64 {first}, {begin}"), None)
+        here = v.load(source, first + begin, None)
         places = [
             v.count + lane * step - begin if begin <= lane * step < begin + v.count else lane for lane in range(v.count)
         ]
-        found = v.lines.shuffle(v.type, places, found, here)
+        found = found.shuffle(places, here)
     return found
 
 
 def _gather(lines: Lines, itemsize: int, step: int, at: Reader) -> Emit:
     del step
     v, apart = _vector(lines, itemsize, 4), at.source_step
-    return _swept(v, lambda target, source, i, mask: v.gather(source, i, apart, mask))
+    return _swept(v, lambda source, i, mask: v.gather(source, i, apart, mask))
 
 
-def _apart(lines: Lines, itemsize: int, apart: str, value: Callable[[Vector, str, str], str]) -> Emit:
+def _apart(lines: Lines, itemsize: int, apart: Term, value: Callable[[Vector, Term, Term], Term]) -> Emit:
     """Return what writes elements one after the other, so many bytes apart in the output."""
     v = Vector(lines, 1, UNITS[itemsize])
 
-    def emit(target: str, source: str, begin: str, end: str) -> None:
-        def one(i: str) -> None:
-            to = element(lines, target, lines.let(f"mul i64 {i}, {apart}"), "i8")
-            v.store(value(v, source, i), to, "0", None)
+    def emit(target: Term, source: Term, begin: Term, end: Term) -> None:
+        def one(i: Term) -> None:
+            to = target.at(i * apart)
+            v.store(value(v, source, i), to, 0, None)
 
         count_loop(lines, begin, end, one)
 
@@ -397,12 +385,8 @@ def _dot(lines: Lines, itemsize: int, step: int, at: Reader) -> Emit:
 
 def _put(lines: Lines, itemsize: int, step: int, at: Reader) -> Emit:
     del step
-    from_step = at.source_step
-
-    def value(v: Vector, source: str, i: str) -> str:
-        return v.load(element(lines, source, lines.let(f"mul i64 {i}, {from_step}"), "i8"), "0", None)
-
-    return _apart(lines, itemsize, at.target_step, value)
+    step_bytes = at.source_step
+    return _apart(lines, itemsize, at.target_step, lambda v, source, i: v.load(source.at(i * step_bytes), 0, None))
 
 
 _RUNS: dict[Run, Callable[[Lines, int, int, Reader], Emit]] = {

@@ -11,27 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from tazza.codegen.block import BlockLaunch, accepts_dense
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.formula_plan import Axes, Operand, plan_formula
+from tazza.codegen.function import Emission
 from tazza.codegen.kernel import lane_count, threads_of
 from tazza.codegen.loop import each_vector, lanes_of
 from tazza.codegen.nest import Nest, nest_words
 from tazza.codegen.scalar import Scalars
-from tazza.codegen.typed import TypedEmission
-from tazza.codegen.vector import Emission
+from tazza.codegen.term import Lines, Term
+from tazza.codegen.typed_function import TypedEmission
+from tazza.codegen.vector import Vector
 from tazza.codegen.whole import WHOLE, Whole, whole
 from tazza.device import Context
 from tazza.engines.native import SOURCES
-from tazza.operator import (
-    KERNELS,
-    Expression,
-    Kernel,
-    Launch,
-    OpSchema,
-    OpView,
-    Spec,
-    kernel_key,
-)
+from tazza.operator import KERNELS, Expression, Kernel, Launch, OpSchema, OpView, Spec, kernel_key
 from tazza.operator.kernel import Answer
 from tazza.runtime.machine import machine
 from tazza.tensor import DataType, TensorSpec
@@ -54,11 +46,7 @@ def prepare_formula(
 
 
 def _launch(
-    results: tuple[Expression, ...],
-    read: list[Operand],
-    written: list[Operand],
-    axes: Axes,
-    scalars: Scalars,
+    results: tuple[Expression, ...], read: list[Operand], written: list[Operand], axes: Axes, scalars: Scalars
 ) -> Launch:
     *counting, (inner, inner_steps) = axes
     operands = [*read, *written]
@@ -117,23 +105,19 @@ def _write(
     results: Sequence[Expression],
     sources: Sequence[tuple[DataType, bool]],
     targets: Sequence[DataType],
-    told: tuple[Nest, Mapping[str, str]],
+    told: tuple[Nest, Mapping[str, Term]],
 ) -> None:
     """Write the loops over rows and vectors; `told` is where operands lie, and vectors by name."""
     nest, given = told
+    moving = {k: dtype for k, (dtype, changes) in enumerate(sources) if changes}
+    still = {k: dtype for k, (dtype, changes) in enumerate(sources) if not changes}
 
-    def row(pointers: Sequence[str], begin: str, end: str) -> None:
-        fixed = {
-            f"a{k}": v.load_one(pointers[k], dtype=dtype) for k, (dtype, changes) in enumerate(sources) if not changes
-        }
+    def row(pointers: Sequence[Term], begin: Term, end: Term) -> None:
+        fixed = {f"a{k}": v.load_one(pointers[k], dtype=dtype) for k, dtype in still.items()}
 
-        def body(i: str, mask: str | None) -> None:
-            moving = {
-                f"a{k}": v.load(pointers[k], i, mask, dtype=dtype)
-                for k, (dtype, changes) in enumerate(sources)
-                if changes
-            }
-            emission = Emission(v, {**given, **fixed, **moving})
+        def body(i: Term, mask: Term | None) -> None:
+            some = {f"a{k}": v.load(pointers[k], i, mask, dtype=dtype) for k, dtype in moving.items()}
+            emission = Emission(v, {**given, **fixed, **some})
             values = [emission.write(one) for one in results]
             for dtype, value, pointer in zip(targets, values, pointers[len(sources) :], strict=True):
                 v.store(value, pointer, i, mask, dtype=dtype)
@@ -155,27 +139,22 @@ def _in_integers(
 
 
 def _write_integers(
-    nest: Nest,
-    results: Sequence[Whole],
-    sources: Sequence[tuple[DataType, bool]],
-    targets: Sequence[DataType],
+    nest: Nest, results: Sequence[Whole], sources: Sequence[tuple[DataType, bool]], targets: Sequence[DataType]
 ) -> None:
     """Write the loops over rows and vectors, as many lanes as the widest type has."""
-    lines = nest.lines
-    count = lane_count(8 * max(dtype.itemsize for dtype in (*targets, *(dtype for dtype, _ in sources))))
-    vectors = [Vector(lines, count, dtype) for dtype in (*(dtype for dtype, _ in sources), *targets)]
+    lines, all_types = nest.lines, (*(dtype for dtype, _ in sources), *targets)
+    count = lane_count(8 * max(dtype.itemsize for dtype in all_types))
+    vectors = [Vector(lines, count, dtype) for dtype in all_types]
     numbers = {name: number for one in results for name, number in one.numbers.items()}
     types = {f"a{k}": dtype for k, (dtype, _) in enumerate(sources)} | {n: dtype for n, (dtype, _) in numbers.items()}
     given = {name: Vector(lines, count, dtype).constant(value) for name, (dtype, value) in numbers.items()}
 
-    def row(pointers: Sequence[str], begin: str, end: str) -> None:
+    def row(pointers: Sequence[Term], begin: Term, end: Term) -> None:
         fixed = {f"a{k}": vectors[k].load_one(pointers[k]) for k, (_, changes) in enumerate(sources) if not changes}
 
-        def body(i: str, mask: str | None) -> None:
-            moving = {
-                f"a{k}": vectors[k].load(pointers[k], i, mask) for k, (_, changes) in enumerate(sources) if changes
-            }
-            emission = TypedEmission(lines, count, {**given, **fixed, **moving}, types)
+        def body(i: Term, mask: Term | None) -> None:
+            some = {f"a{k}": vectors[k].load(pointers[k], i, mask) for k, (_, changes) in enumerate(sources) if changes}
+            emission = TypedEmission(lines, count, {**given, **fixed, **some}, types)
             values = [Vector(lines, count, one.dtype) for one in results]
             found = [emission.write(one.expression) for one in results]
             for k, (value, vector) in enumerate(zip(found, values, strict=True), len(sources)):
@@ -191,10 +170,6 @@ def register_formula(schema: OpSchema) -> None:
 
     Whoever asks for something else of that kernel, or two who ask for it at once, come here as well.
     """
-    KERNELS.setdefault(
-        kernel_key(schema.type, "native"),
-        Kernel(
-            *kernel_key(schema.type, "native"), prepare=prepare_formula, accepts=accepts_dense, batch_invariant=True
-        ),
-        help="compiled from the formula",
-    )
+    key = kernel_key(schema.type, "native")
+    kernel = Kernel(*key, prepare=prepare_formula, accepts=accepts_dense, batch_invariant=True)
+    KERNELS.setdefault(key, kernel, help="compiled from the formula")

@@ -29,12 +29,13 @@ from tazza.array.program import (
     steps_text,
     types_of,
 )
-from tazza.codegen.emit import HALVES, Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_for
 from tazza.codegen.loop import count_loop, each_vector, fold_loop, share, sweep
 from tazza.codegen.nest import Axis, merged, row_pointers
-from tazza.codegen.typed import TypedEmission, folded, joined
+from tazza.codegen.term import Lines, Number, Term
+from tazza.codegen.typed_function import TypedEmission, folded, joined
+from tazza.codegen.vector import HALVES, Vector
 from tazza.engines.native import SOURCES
 from tazza.engines.native.direct import Kind, address_of, kind_along, lane_count, lay_of, read, runner, steps_of
 from tazza.runtime.cache import Cache
@@ -177,23 +178,21 @@ class _Writer:
 
     def __init__(self, lines: Lines, form: Form) -> None:
         """Load what the block says."""
-        self.lines = lines
-        self.form = form
-        program = form.program
+        self.lines, self.form, program = lines, form, form.program
         count = lane_count(program)
         self.types = types_of(program)
         self.value = self.types[program.results[0]]
         self.accumulator = Vector(lines, count, accumulator_type(program.reduction, self.value))
         self.vectors = [Vector(lines, count, dtype) for dtype in program.operands]
         self.function = REDUCTIONS[program.reduction]
-        carried = DataType.FLOAT if self.accumulator.dtype in HALVES else self.accumulator.dtype
-        self.buffer = Vector(lines, count, carried)
-        self.carried = lines.let(f"alloca {self.buffer.stored}, i64 {-(-COLUMNS // count)}, align 64")
-        self.words, names = HEAD.load(lines), form.operands
+        carried = self.accumulator.dtype
+        self.buffer = Vector(lines, count, DataType.FLOAT if carried in HALVES else carried)
+        self.carried = lines.let("ptr", f"alloca {self.buffer.stored}, i64 {-(-COLUMNS // count)}, align 64")
+        self.words, names = HEAD.loaded(lines), form.operands
         axis, first = Fields("extent", after=names), len(HEAD) + len(names)
-        axes = [axis.read(lines, first + len(axis) * k) for k in range(form.kept + form.reduced + 1)]
+        axes = [axis.lazily(lines, first + len(axis) * k) for k in range(form.kept + form.reduced + 1)]
         kept, reduced, row = axes[: form.kept], axes[form.kept : -1], axes[-1]
-        addresses = names.read(lines, len(HEAD))
+        addresses = names.lazily(lines, len(HEAD))
         self.kept_extents, self.reduced_extents = [one.extent for one in kept], [one.extent for one in reduced]
         self.inner = row.extent
         self.kept_bases = [[one[name] for one in (addresses, *kept)] for name in names]
@@ -202,118 +201,101 @@ class _Writer:
 
     def write(self) -> None:
         """Go over the items and chunks of this thread."""
-        lines, words = self.lines, self.words
-        first, last = share(lines, lines.let(f"mul i64 {words['items']}, {words['chunks']}"))
-        count_loop(lines, first, last, self._part)
+        count_loop(self.lines, *share(self.lines, self.words.items * self.words.chunks), self._part)
 
-    def _part(self, part: str) -> None:
+    def _part(self, part: Term) -> None:
         """Reduce one chunk of one item."""
-        lines, words = self.lines, self.words
-        chunk = lines.let(f"urem i64 {part}, {words['chunks']}")
-        item = lines.let(f"udiv i64 {part}, {words['chunks']}")
+        words = self.words
+        chunk, item = part % words.chunks, part // words.chunks
         columns = None
         if self.form.row_kept:
-            blocks = lines.let(f"udiv i64 {lines.let(f'add i64 {self.inner}, {COLUMNS - 1}')}, {COLUMNS}")
-            columns = lines.let(f"mul i64 {lines.let(f'urem i64 {item}, {blocks}')}, {COLUMNS}")
-            item = lines.let(f"udiv i64 {item}, {blocks}")
-        pointers = row_pointers(lines, item, self.kept_extents, self.kept_bases)
-        offset = lines.let(f"mul i64 {chunk}, {words['chunk_step']}")
-        target = lines.let(f"getelementptr i8, ptr {pointers[-1]}, i64 {offset}")
-        by_rows = lines.let(f"icmp ne i64 {words['by_rows']}, 0")
-        first, last = self._range(chunk, words["rows"], by_rows)
+            blocks = (self.inner + (COLUMNS - 1)) // COLUMNS
+            columns, item = item % blocks * COLUMNS, item // blocks
+        pointers = row_pointers(item, self.kept_extents, self.kept_bases)
+        target = pointers[-1].bytes_on(chunk * words.chunk_step)
+        by_rows = words.by_rows.differs(0)
+        rows = self._range(chunk, words.rows, by_rows)
         if columns is None:
-            begin, end = self._range(chunk, self.inner, lines.let(f"xor i1 {by_rows}, true"))
-            self._reduce_rows(pointers, target, (first, last), (begin, end))
+            self._reduce_rows(pointers, target, rows, self._range(chunk, self.inner, ~by_rows))
         else:
-            wide = lines.let(f"add i64 {columns}, {COLUMNS}")
-            end = lines.least(wide, self.inner)
-            self._reduce_columns(pointers, target, (first, last), (columns, end))
+            self._reduce_columns(pointers, target, rows, (columns, (columns + COLUMNS).at_most(self.inner)))
 
-    def _range(self, chunk: str, total: str, divided: str) -> tuple[str, str]:
+    def _range(self, chunk: Term, total: Term, divided: Term) -> tuple[Term, Term]:
         """Return the part of `total` things that a chunk gets: all of them, if they are not divided."""
-        lines, chunks = self.lines, self.words["chunks"]
-        borders = [
-            lines.let(f"udiv i64 {lines.let(f'mul i64 {total}, {one}')}, {chunks}")
-            for one in (chunk, lines.let(f"add i64 {chunk}, 1"))
-        ]
-        pairs = zip(borders, ("0", total), strict=True)
-        first, last = (lines.let(f"select i1 {divided}, i64 {a}, i64 {b}") for a, b in pairs)
-        return first, last
+        first, last = (total * one // self.words.chunks for one in (chunk, chunk + 1))
+        return divided.choose(first, 0), divided.choose(last, total)
 
-    def _row(self, pointers: Sequence[str], r: str) -> list[str]:
+    def _row(self, pointers: Sequence[Term], r: Term) -> list[Term]:
         """Return where reduced row r of each source begins."""
-        lines = self.lines
-        addresses = [lines.let(f"ptrtoint ptr {pointer} to i64") for pointer in pointers[:-1]]
+        addresses = [pointer.as_integer() for pointer in pointers[:-1]]
         bases = [[at, *steps] for at, steps in zip(addresses, self.reduced_steps, strict=False)]
-        return row_pointers(lines, r, self.reduced_extents, bases)
+        return row_pointers(r, self.reduced_extents, bases)
 
-    def _joined(self, rows: Sequence[str], i: str, mask: str | None, carried: str) -> str:
+    def _joined(self, rows: Sequence[Term], i: Term, mask: Term | None, carried: Term) -> Term:
         """Return what was carried, joined with the values of lanes i, i + 1 ... of a row."""
-        accumulator, values = self.accumulator, dict[str, str]()
+        accumulator, values = self.accumulator, dict[str, Term]()
         for k, vector in enumerate(self.vectors):
-            if self.form.kinds[k] == "one":
-                values[f"a{k}"] = vector.load_one(rows[k])
-            else:
-                values[f"a{k}"] = read(vector, rows[k], i, self.steps.get(k), mask)
+            is_one = self.form.kinds[k] == "one"
+            values[f"a{k}"] = vector.load_one(rows[k]) if is_one else read(vector, rows[k], i, self.steps.get(k), mask)
         names = {f"a{k}": vector.dtype for k, vector in enumerate(self.vectors)}
         (expression,) = expressions(self.form.program)
         value = TypedEmission(self.lines, accumulator.count, values, names).write(expression)
         value = Vector(self.lines, accumulator.count, self.value).converted(value, accumulator.dtype)
         new = joined(accumulator, self.function, carried, value)
-        return new if mask is None else accumulator.select(mask, new, carried)
+        return new.masked(mask, carried)
 
-    def _start(self) -> str:
+    def _start(self) -> Term:
         return self.accumulator.constant(initial(self.form.program.reduction, self.accumulator.dtype))
 
-    def _reduce_rows(self, pointers: Sequence[str], target: str, rows: tuple[str, str], inner: tuple[str, str]) -> None:
+    def _reduce_rows(
+        self, pointers: Sequence[Term], target: Term, rows: tuple[Term, Term], inner: tuple[Term, Term]
+    ) -> None:
         """Carry one vector over rows and lanes; its lanes are joined at the end."""
 
-        def row(r: str, carried: str) -> str:
+        def row(r: Term, carried: Term) -> Term:
             places = self._row(pointers, r)
 
-            def body(i: str, mask: str | None, values: Sequence[str]) -> Sequence[str]:
-                return (self._joined(places, i, mask, values[0]),)
+            def body(i: Term, mask: Term | None, values: Sequence[Term]) -> list[Term]:
+                return [self._joined(places, i, mask, values[0])]
 
-            return sweep(self.accumulator, *inner, body, (carried,))[0]
+            return sweep(self.accumulator, *inner, body, [carried])[0]
 
-        total = fold_loop(self.accumulator, *rows, self._start(), row)
-        self._store(folded(self.accumulator, total, self.function), 1, target, "0", None)
+        total = fold_loop(*rows, self._start(), row)
+        self._store(folded(self.accumulator, total, self.function), 1, target, 0, None)
 
     def _reduce_columns(
-        self, pointers: Sequence[str], target: str, rows: tuple[str, str], columns: tuple[str, str]
+        self, pointers: Sequence[Term], target: Term, rows: tuple[Term, Term], columns: tuple[Term, Term]
     ) -> None:
         """Carry a vector of each column's totals from row to row, in a buffer."""
-        lines, buffer, count = self.lines, self.buffer, self.accumulator.count
-        width = lines.let(f"sub i64 {columns[1]}, {columns[0]}")
+        buffer, count = self.buffer, self.accumulator.count
+        first, width = columns[0], columns[1] - columns[0]
 
-        def begin(i: str, mask: str | None) -> None:
+        def begin(i: Term, mask: Term | None) -> None:
             del mask  # the buffer ends with a whole vector
             buffer.store(self._start(), self.carried, i, None)
 
-        def row(r: str) -> None:
+        def row(r: Term) -> None:
             here = self._row(pointers, r)
 
-            def add(i: str, mask: str | None) -> None:
-                at = lines.let(f"add i64 {columns[0]}, {i}")
-                total = self._joined(here, at, mask, buffer.load(self.carried, i, None))
+            def add(i: Term, mask: Term | None) -> None:
+                total = self._joined(here, first + i, mask, buffer.load(self.carried, i, None))
                 buffer.store(total, self.carried, i, None)
 
-            each_vector(buffer, "0", width, add)
+            each_vector(buffer, 0, width, add)
 
-        def end(i: str, mask: str | None) -> None:
-            at = lines.let(f"add i64 {columns[0]}, {i}")
+        def end(i: Term, mask: Term | None) -> None:
+            at = first + i
             self._store(buffer.load(self.carried, i, None), count, target, at, mask)
 
-        each_vector(buffer, "0", width, begin)
-        count_loop(lines, *rows, row)
-        each_vector(buffer, "0", width, end)
+        each_vector(buffer, 0, width, begin)
+        count_loop(self.lines, *rows, row)
+        each_vector(buffer, 0, width, end)
 
-    def _store(self, value: str, count: int, target: str, i: str, mask: str | None) -> None:
-        vector = Vector(self.lines, count, self.accumulator.dtype)
+    def _store(self, value: Term, count: int, target: Term, i: Number, mask: Term | None) -> None:
+        vector, written = (Vector(self.lines, count, one) for one in (self.accumulator.dtype, self.form.written))
         if self.form.program.reduction == "mean" and self.form.finished:
-            value = vector.div(value, vector.of_double(self.words["elements"]))
-        written = Vector(self.lines, count, self.form.written)
-        value = vector.converted(value, self.form.written)
+            value /= vector.full(self.words.elements)
+        value = vector.converted(value, written.dtype)
         step = self.steps.get(len(self.vectors))
         if step is None or count == 1:
             written.store(value, target, i, mask)

@@ -10,18 +10,18 @@ filled. Threads share the rows of all planes.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tazza.codegen.block import BlockLaunch, Constant, Slot
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import carry_loop, each_vector, lanes_of
-from tazza.codegen.rows import ROWS, each_row, element, index_at, row_at, when
+from tazza.codegen.loop import each_vector, fold_loop, lanes_of, when
+from tazza.codegen.rows import ROWS, each_row
+from tazza.codegen.term import Lines, Number, Term
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES
 from tazza.tensor import DataType
@@ -29,7 +29,7 @@ from tazza.tensor import DataType
 FLOAT = DataType.FLOAT
 BLOCK = Fields(
     "r R C at_once picked stride fill",
-    addresses="counts sources row_weights picks column_weights X Y scratch",
+    addresses="counts:i64 sources:i64 row_weights picks:i32 column_weights X Y scratch",
     after=ROWS,
 )
 """N = P r, D = c; at_once, picked: the most rows and columns of a sum. stride: the elements between the scratch rows of
@@ -142,85 +142,70 @@ class _Writer:
 
     def __init__(self, lines: Lines, *, weighted: bool) -> None:
         self.lines, self.v, self.weighted = lines, lanes_of(lines), weighted
-        self.w = BLOCK.load(lines)
+        self.w = BLOCK.loaded(lines)
 
     def write(self, *, single: bool) -> None:
         """Write the loop over rows."""
         each_row(self.lines, self._shown if single else self._summed)
 
-    def _row(self, n: str) -> tuple[str, str, str]:
+    def _row(self, n: Term) -> tuple[Term, Term, Term]:
         """Return the number of a row in its plane, where the plane that it is made of begins, and where it lies."""
-        lines, w = self.lines, self.w
-        plane = lines.let(f"udiv i64 {n}, {w.r}")
-        r = lines.let(f"sub i64 {n}, {lines.let(f'mul i64 {plane}, {w.r}')}")
-        source = row_at(lines, w.X, lines.let(f"mul i64 {plane}, {w.R}"), w.C)
-        return r, source, row_at(lines, w.Y, n, w.D)
+        w = self.w
+        plane = n // w.r
+        r = n - plane * w.r
+        return r, w.X.at(plane * w.R * w.C), w.Y.at(n * w.D)
 
-    def _shown(self, n: str) -> None:
+    def _shown(self, n: Term) -> None:
         """Write a row whose elements show one other at most."""
-        lines, v, w = self.lines, self.v, self.w
+        v, w = self.v, self.w
         r, source, target = self._row(n)
-        bits = lines.let(f"trunc i64 {w.fill} to i32")
-        fill = v.splat(lines.let(f"bitcast i32 {bits} to float"))
+        fill = v.full(w.fill.to("i32").as_floats())
 
         def copied() -> None:
-            base = row_at(lines, source, index_at(lines, w.sources, r, 64), w.C)
+            base = source.at(w.sources[r] * w.C)
             self._columns(target, lambda i, mask: self._pick(base, w.picks, i, mask, fill))
 
         def filled() -> None:
             self._columns(target, lambda i, mask: fill)
 
-        when(lines, lines.let(f"icmp sgt i64 {index_at(lines, w.counts, r, 64)}, 0"), copied, filled)
+        when(w.counts[r] > 0, copied, filled)
 
-    def _columns(self, target: str, value: Callable[[str, str | None], str]) -> None:
-        each_vector(self.v, "0", self.w.D, lambda i, mask: self.v.store(value(i, mask), target, i, mask))
+    def _columns(self, target: Term, value: Callable[[Term, Term | None], Term]) -> None:
+        each_vector(self.v, 0, self.w.D, lambda i, mask: self.v.store(value(i, mask), target, i, mask))
 
-    def _summed(self, n: str) -> None:
+    def _summed(self, n: Term) -> None:
         """Write a row of sums."""
-        lines, v, w = self.lines, self.v, self.w
+        v, w = self.v, self.w
         r, source, target = self._row(n)
-        scratch = row_at(lines, w.scratch, "%who", w.stride)
-        first, count = lines.let(f"mul i64 {r}, {w.at_once}"), index_at(lines, w.counts, r, 64)
+        scratch = w.scratch.at(self.lines.who * w.stride)
+        first, count = r * w.at_once, w.counts[r]
 
-        def down(i: str, mask: str | None) -> None:
-            def add(k: str, total: Sequence[str]) -> Sequence[str]:
-                which = lines.let(f"add i64 {first}, {k}")
-                row = row_at(lines, source, index_at(lines, w.sources, which, 64), w.C)
-                return [v.add(total[0], self._times(which, v.load(row, i, mask)))]
+        def down(i: Term, mask: Term | None) -> None:
+            def add(k: Term, total: Term) -> Term:
+                which = first + k
+                row = source.at(w.sources[which] * w.C)
+                return total + self._times(which, v.load(row, i, mask))
 
-            v.store(carry_loop(v, "0", count, [v.constant(0.0)], add)[0], scratch, i, mask)
+            v.store(fold_loop(0, count, v.constant(0.0), add), scratch, i, mask)
 
-        each_vector(v, "0", w.C, down)
+        each_vector(v, 0, w.C, down)
 
-        def across(i: str, mask: str | None) -> str:
-            def add(k: str, total: Sequence[str]) -> Sequence[str]:
-                picks = row_at(lines, w.picks, k, w.D)
-                found = self._pick(scratch, picks, i, mask, v.constant(0.0))
+        def across(i: Term, mask: Term | None) -> Term:
+            def add(k: Term, total: Term) -> Term:
+                found = self._pick(scratch, w.picks.at(k * w.D), i, mask, 0.0)
                 if self.weighted:
-                    weights = row_at(lines, w.column_weights, k, w.D)
-                    found = v.mul(found, v.load(weights, i, mask))
-                return [v.add(total[0], found)]
+                    found *= v.load(w.column_weights.at(k * w.D), i, mask)
+                return total + found
 
-            return carry_loop(v, "0", w.picked, [v.constant(0.0)], add)[0]
+            return fold_loop(0, w.picked, v.constant(0.0), add)
 
         self._columns(target, across)
 
-    def _times(self, i: str, value: str) -> str:
-        if not self.weighted:
-            return value
-        return self.v.mul(value, self.v.load_one(element(self.lines, self.w.row_weights, i)))
+    def _times(self, i: Term, value: Term) -> Term:
+        return value * self.v.load_one(self.w.row_weights.at(i)) if self.weighted else value
 
-    def _pick(self, base: str, picks: str, i: str, mask: str | None, otherwise: str) -> str:
+    def _pick(self, base: Term, picks: Term, i: Term, mask: Term | None, otherwise: Number) -> Term:
         """Return the elements of a row that the picks from i on name, `otherwise` where they name none."""
-        v, lines, kind = self.v, self.lines, f"<{self.v.count} x i32>"
-        numbers = _whole_numbers(v, picks, i, mask)
-        live = lines.let(f"icmp sge {kind} {numbers}, zeroinitializer")
-        places = lines.let(f"getelementptr float, ptr {base}, {kind} {numbers}")
-        return lines.gather_lanes(v.type, places, 4, live, otherwise)
-
-
-def _whole_numbers(v: Vector, pointer: str, i: str, mask: str | None) -> str:
-    """Return int32 numbers i, i + 1 ... of an array; NONE outside of the mask."""
-    lines, kind = v.lines, f"<{v.count} x i32>"
-    at = element(lines, pointer, i, "i32")
-    return lines.load_lanes(kind, at, 4, mask, f"splat (i32 {NONE})")
+        numbers = picks.at(i).load_lanes(self.v.integer, 4, mask, NONE)
+        live = numbers >= 0
+        return base.at(numbers).gather_lanes(self.v.type, 4, live, otherwise)

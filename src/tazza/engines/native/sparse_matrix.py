@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from tazza.array.sparse.task import SPARSE_ENGINES, Array, Form, Multiply, SparseTask
-from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import threads_for
+from tazza.codegen.term import Lines
 from tazza.engines.native import SOURCES, unavailable
 from tazza.engines.native.sparse_product import (
     BLOCK,

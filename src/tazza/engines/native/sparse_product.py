@@ -20,20 +20,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.loop import (
-    KINDS,
-    Values,
+    Terms,
+    carry_loop,
     count_loop,
     each_vector,
     lanes_below,
     lanes_of,
     share,
     step_loop,
+    when,
     while_loop,
 )
-from tazza.codegen.rows import element, index_at, stop_if, when
+from tazza.codegen.rows import stop_if
+from tazza.codegen.term import Lines, Number, Term
+from tazza.codegen.vector import KINDS, Vector
 from tazza.tensor import DataType
 
 BLOCK = Fields("threads R C Z N D_pitch Y_pitch", own="status", addresses="starts columns values D Y scratch")
@@ -52,8 +54,8 @@ def tile_floats(dtype: DataType) -> int:
 class Dense(NamedTuple):
     """Where D or Y begins, and the elements from row to row."""
 
-    address: str
-    pitch: str
+    address: Term
+    pitch: Term
 
 
 class Matrix:
@@ -61,108 +63,101 @@ class Matrix:
 
     def __init__(self, lines: Lines, dtype: DataType, index_bits: int) -> None:
         """Load them."""
-        at = BLOCK.read(lines)
+        at, kind = BLOCK.lazily(lines), KINDS[dtype]
         self.v, self.dtype, self.index_bits = lanes_of(lines, dtype), dtype, index_bits
         self.R, self.C, self.Z, self.N = at.R, at.C, at.Z, at.N
-        self.starts, self.columns, self.values, self.scratch = at.starts, at.columns, at.values, at.scratch
-        self.D, self.Y = Dense(at.D, at.D_pitch), Dense(at.Y, at.Y_pitch)
+        self.starts, self.columns = (pointer.of(f"i{index_bits}") for pointer in (at.starts, at.columns))
+        self.values, self.scratch = at.values.of(kind), at.scratch.of(self.v.scalar)
+        self.D, self.Y = Dense(at.D.of(kind), at.D_pitch), Dense(at.Y.of(kind), at.Y_pitch)
 
-    def start(self, r: str) -> str:
+    def start(self, r: Term) -> Term:
         """Return where row r begins; what is negative becomes very large."""
-        return index_at(self.v.lines, self.starts, r, self.index_bits)
+        return self.starts[r].to("i64")
 
-    def at(self, dense: Dense, row: str, column: str) -> str:
+    def at(self, dense: Dense, row: Term, column: Number) -> Term:
         """Return the address of an element of D or Y."""
-        lines = self.v.lines
-        offset = lines.let(f"add i64 {lines.let(f'mul i64 {row}, {dense.pitch}')}, {column}")
-        return element(lines, dense.address, offset, KINDS[self.dtype])
+        return dense.address.at(row * dense.pitch + column)
 
-    def value(self, i: str) -> str:
+    def value(self, i: Term) -> Term:
         """Return a vector full of value i."""
-        return self.v.load_one(element(self.v.lines, self.values, i, KINDS[self.dtype]), dtype=self.dtype)
+        return self.v.load_one(self.values.at(i), dtype=self.dtype)
 
-    def row(self, r: str) -> tuple[str, str]:
+    def row(self, r: Term) -> tuple[Term, Term]:
         """Return where the elements of row r begin and end, which is within [0, Z]."""
-        lines = self.v.lines
-        begin, end = self.start(r), self.start(lines.let(f"add i64 {r}, 1"))
-        over = lines.let(f"icmp ugt i64 {end}, {self.Z}")
-        back = lines.let(f"icmp ugt i64 {begin}, {end}")
-        self.stop_if(lines.let(f"or i1 {over}, {back}"))
+        begin, end = self.start(r), self.start(r + 1)
+        self.stop_if(end.compare("ugt", self.Z) | begin.compare("ugt", end))
         return begin, end
 
-    def column(self, i: str) -> str:
+    def column(self, i: Term) -> Term:
         """Return column i, which is within [0, C)."""
-        found = index_at(self.v.lines, self.columns, i, self.index_bits)
-        self.stop_if(self.v.lines.let(f"icmp uge i64 {found}, {self.C}"))
+        found = self.columns[i].to("i64")
+        self.stop_if(found.outside(self.C))
         return found
 
-    def stop_if(self, broken: str) -> None:
+    def stop_if(self, broken: Term) -> None:
         """End this thread's work with a status if the condition holds."""
-        stop_if(self.v.lines, broken, BLOCK)
+        stop_if(broken, BLOCK)
 
 
 def finish(lines: Lines) -> None:
     """Return the status; the block is not used again."""
-    lines.do(f"ret i64 {BLOCK.read(lines).status}")
+    lines.do(f"ret i64 {BLOCK.lazily(lines).status}")
 
 
 def tiles(
-    v: Vector, begin: str, end: str, widest: int, body: Callable[[str, int, str | None], None], *, rest: bool = True
+    v: Vector,
+    begin: Number,
+    end: Term,
+    widest: int,
+    body: Callable[[Term, int, Term | None], None],
+    *,
+    rest: bool = True,
 ) -> None:
     """Run `body(n, vectors, mask)` for tiles of [begin, end): the widest ones, then halves, at last a masked one.
 
     `rest=False`: there is none, as [begin, end) is made of whole vectors.
     """
-    lines = v.lines
-    vectors = widest
+    vectors, first = widest, begin if isinstance(begin, Term) else v.lines.number(begin)
     while vectors:
 
-        def tile(n: str, _: Values, vectors: int = vectors) -> Values:
+        def tile(n: Term, _: Terms, vectors: int = vectors) -> Terms:
             body(n, vectors, None)
             return ()
 
-        begin, _ = step_loop(lines, v.type, (begin, end, vectors * v.count), (), tile)
+        first, _ = step_loop(v.lines, (first, end, vectors * v.count), (), tile)
         vectors //= 2
     if rest:
-        left = lines.let(f"sub i64 {end}, {begin}")
-        when(lines, lines.let(f"icmp sgt i64 {left}, 0"), lambda: body(begin, 1, lanes_below(v, left)))
+        left = end - first
+        when(left > 0, lambda: body(first, 1, lanes_below(v, left)))
 
 
 # -- sums in registers -------------------------------------------------------------------------------------------------
 
 
-def shared_rows(lines: Lines, elements: str, rows: str, start: Callable[[str], str]) -> tuple[str, str]:
+def shared_rows(lines: Lines, elements: Term, rows: Term, start: Callable[[Term], Term]) -> tuple[Term, Term]:
     """Return the first row of this thread and the one behind its last; a row counts as its elements and one more.
 
     A border is the smallest r with start(r) + r >= its part of the work.
     """
-    work = lines.let(f"add i64 {elements}, {rows}")
-    after = lines.let("add i64 %who, 1")
-    parts = [lines.let(f"udiv i64 {lines.let(f'mul i64 {work}, {i}')}, %many") for i in ("%who", after)]
-    borders = [halved(lines, rows, part, lambda r: lines.let(f"add i64 {start(r)}, {r}")) for part in parts]
+    work = elements + rows
+    after = lines.who + 1
+    parts = [work * i // lines.many for i in (lines.who, after)]
+    borders = [halved(lines, rows, part, lambda r: start(r) + r) for part in parts]
     # The ends are certain even where starts are broken, so that every row belongs to a thread, which then sees it.
-    is_first, is_last = lines.let("icmp eq i64 %who, 0"), lines.let(f"icmp eq i64 {after}, %many")
-    return (
-        lines.let(f"select i1 {is_first}, i64 0, i64 {borders[0]}"),
-        lines.let(f"select i1 {is_last}, i64 {rows}, i64 {borders[1]}"),
-    )
+    is_first, is_last = lines.who.equals(0), after.equals(lines.many)
+    return is_first.choose(0, borders[0]), is_last.choose(rows, borders[1])
 
 
-def halved(lines: Lines, count: str, work: str, before: Callable[[str], str]) -> str:
+def halved(lines: Lines, count: Term, work: Number, before: Callable[[Term], Term]) -> Term:
     """Return the smallest r in [0, count] with before(r) >= work, which grows with r, by halving."""
 
-    def half(values: Values) -> Values:
+    def half(values: Terms) -> Terms:
         low, high = values
-        middle = lines.let(f"lshr i64 {lines.let(f'add i64 {low}, {high}')}, 1")
-        less = lines.let(f"icmp slt i64 {before(middle)}, {work}")
-        above = lines.let(f"add i64 {middle}, 1")
-        return [
-            lines.let(f"select i1 {less}, i64 {above}, i64 {low}"),
-            lines.let(f"select i1 {less}, i64 {high}, i64 {middle}"),
-        ]
+        middle = (low + high).shifted_down(1)
+        less = before(middle) < work
+        return [less.choose(middle + 1, low), less.choose(high, middle)]
 
-    starts = [("i64", "0"), ("i64", count)]
-    return while_loop(lines, starts, lambda values: lines.let(f"icmp slt i64 {values[0]}, {values[1]}"), half)[0]
+    return while_loop(lines, [0, count], lambda values: values[0] < values[1], half)[0]
 
 
 def write_rows(lines: Lines, dtype: DataType, index_bits: int) -> None:
@@ -170,116 +165,107 @@ def write_rows(lines: Lines, dtype: DataType, index_bits: int) -> None:
     m = Matrix(lines, dtype, index_bits)
     first, last = shared_rows(lines, m.Z, m.R, m.start)
 
-    def tile(n: str, vectors: int, mask: str | None) -> None:
+    def tile(n: Term, vectors: int, mask: Term | None) -> None:
         count_loop(lines, first, last, lambda r: _row(m, r, n, vectors, mask))
 
-    tiles(m.v, "0", m.N, TILE, tile)
+    tiles(m.v, 0, m.N, TILE, tile)
 
 
-def _row(m: Matrix, r: str, n: str, vectors: int, mask: str | None) -> None:
+def _row(m: Matrix, r: Term, n: Term, vectors: int, mask: Term | None) -> None:
     """Write `vectors` vectors of a row of Y from n on."""
     v = m.v
-    lines, zero, together = v.lines, v.constant(0.0), max(1, CHAINS // vectors)
+    zero, together = v.constant(0.0), max(1, CHAINS // vectors)
     begin, end = m.row(r)
 
-    def add(i: str, sums: Values) -> list[str]:
+    def add(i: Term, sums: Terms) -> list[Term]:
         d, value = m.at(m.D, m.column(i), n), m.value(i)
-        at = [str(q * v.count) for q in range(vectors)]
-        return [v.fma(value, v.load(d, at[q], mask, dtype=m.dtype), sums[q]) for q in range(vectors)]
+        return [value.fma(v.load(d, q * v.count, mask, dtype=m.dtype), one) for q, one in enumerate(sums)]
 
-    def add_together(i: str, sums: Values) -> list[str]:
-        after: list[str] = []
-        for u in range(together):
-            after += add(lines.let(f"add i64 {i}, {u}"), sums[u * vectors : (u + 1) * vectors])
-        return after
+    def add_together(i: Term, sums: Terms) -> list[Term]:
+        return [one for u in range(together) for one in add(i + u, sums[u * vectors : (u + 1) * vectors])]
 
-    i, many = step_loop(lines, v.type, (begin, end, together), [zero] * (vectors * together), add_together)
-    totals = [_pairwise(v, many[q::vectors]) for q in range(vectors)]
+    i, many = step_loop(v.lines, (begin, end, together), [zero] * (vectors * together), add_together)
+    totals = [_pairwise(many[q::vectors]) for q in range(vectors)]
     if together > 1:
-        _, totals = step_loop(lines, v.type, (i, end, 1), totals, add)
+        totals = carry_loop(i, end, totals, add)
     y = m.at(m.Y, r, n)
     for q, total in enumerate(totals):
-        v.store(total, y, str(q * v.count), mask, dtype=m.dtype)
+        v.store(total, y, q * v.count, mask, dtype=m.dtype)
 
 
-def _pairwise(v: Vector, sums: Values) -> str:
+def _pairwise(sums: Terms) -> Term:
     while len(sums) > 1:
-        sums = [v.add(a, b) for a, b in zip(sums[::2], sums[1::2], strict=True)]
+        sums = [a + b for a, b in zip(sums[::2], sums[1::2], strict=True)]
     return sums[0]
 
 
 # -- sums in memory ----------------------------------------------------------------------------------------------------
 
 
-def _sum_up(m: Matrix, taken: Callable[[str], Values], sums: Callable[[str], str], mask: str | None) -> None:
+def _sum_up(m: Matrix, taken: Callable[[Term], Terms], sums: Callable[[Term], Term], mask: Term | None) -> None:
     """Add values * taken(r) to the vectors at sums(column), for all elements of all rows r."""
     lines, v = m.v.lines, m.v
 
-    def row(r: str) -> None:
+    def row(r: Term) -> None:
         begin, end = m.row(r)
         vectors = taken(r)
 
-        def add(i: str) -> None:
+        def add(i: Term) -> None:
             at, value = sums(m.column(i)), m.value(i)
             for q, one in enumerate(vectors):
-                place = str(q * v.count)
-                v.store(v.fma(value, one, v.load(at, place, mask, dtype=m.dtype)), at, place, mask, dtype=m.dtype)
+                place = q * v.count
+                v.store(value.fma(one, v.load(at, place, mask, dtype=m.dtype)), at, place, mask, dtype=m.dtype)
 
         count_loop(lines, begin, end, add)
 
-    count_loop(lines, "0", m.R, row)
+    count_loop(lines, 0, m.R, row)
 
 
-def _clear(m: Matrix, sums: Callable[[str], str], vectors: int, mask: str | None) -> None:
-    def clear(c: str) -> None:
+def _clear(m: Matrix, sums: Callable[[Term], Term], vectors: int, mask: Term | None) -> None:
+    def clear(c: Term) -> None:
         at = sums(c)
         for q in range(vectors):
-            m.v.store(m.v.constant(0.0), at, str(q * m.v.count), mask, dtype=m.dtype)
+            m.v.store(m.v.constant(0.0), at, q * m.v.count, mask, dtype=m.dtype)
 
-    count_loop(m.v.lines, "0", m.C, clear)
+    count_loop(m.v.lines, 0, m.C, clear)
 
 
 def write_transposed(lines: Lines, dtype: DataType, index_bits: int) -> None:
     """Write the kernel `transposed`."""
     m = Matrix(lines, dtype, index_bits)
     v = m.v
-    first, last = share(lines, m.N, v.count)
 
-    def tile(n: str, vectors: int, mask: str | None) -> None:
-        def taken(r: str) -> list[str]:
+    def tile(n: Term, vectors: int, mask: Term | None) -> None:
+        def taken(r: Term) -> list[Term]:
             row = m.at(m.D, r, n)
-            return [v.load(row, str(q * v.count), mask, dtype=dtype) for q in range(vectors)]
+            return [v.load(row, q * v.count, mask, dtype=dtype) for q in range(vectors)]
 
-        def sums(c: str) -> str:
+        def sums(c: Term) -> Term:
             return m.at(m.Y, c, n)
 
         _clear(m, sums, vectors, mask)
         _sum_up(m, taken, sums, mask)
 
-    tiles(v, first, last, TILE, tile)
+    tiles(v, *share(lines, m.N, v.count), TILE, tile)
 
 
 def write_scattered(lines: Lines, dtype: DataType, index_bits: int) -> None:
     """Write the kernel `scattered`; D and Y are one dense vector each."""
     m = Matrix(lines, dtype, index_bits)
-    kind = m.v.scalar
+    each_vector(m.v, 0, m.C, lambda i, mask: m.v.store(m.v.constant(0.0), m.Y.address, i, mask, dtype=dtype))
 
-    each_vector(m.v, "0", m.C, lambda i, mask: m.v.store(m.v.constant(0.0), m.Y.address, i, mask, dtype=dtype))
-
-    def row(r: str) -> None:
+    def row(r: Term) -> None:
         begin, end = m.row(r)
-        taken = lines.let(f"load {kind}, ptr {element(lines, m.D.address, r, kind)}")
+        taken = m.D.address[r]
 
-        def add(i: str) -> None:
-            value = lines.let(f"load {kind}, ptr {element(lines, m.values, i, kind)}")
-            at = element(lines, m.Y.address, m.column(i), kind)
-            more = lines.let(f"fmul {kind} {value}, {taken}")
-            total = lines.let(f"fadd {kind} {lines.let(f'load {kind}, ptr {at}')}, {more}")
-            lines.do(f"store {kind} {total}, ptr {at}")
+        def add(i: Term) -> None:
+            value, at = m.values[i], m.Y.address.at(m.column(i))
+            more = value * taken
+            at[0] += more
 
         count_loop(lines, begin, end, add)
 
-    count_loop(lines, "0", m.R, row)
+    count_loop(lines, 0, m.R, row)
 
 
 def write_from_left(lines: Lines, dtype: DataType, index_bits: int) -> None:
@@ -287,78 +273,65 @@ def write_from_left(lines: Lines, dtype: DataType, index_bits: int) -> None:
     m = Matrix(lines, dtype, index_bits)
     v = m.v
     first, last = share(lines, m.N, v.count)
-    extents = lines.let(f"add i64 {m.R}, {m.C}")
-    tall = lines.let(f"mul i64 {lines.let(f'add i64 {extents}, {2 * v.count}')}, {TILE * v.count}")
-    turned_D = element(lines, m.scratch, lines.let(f"mul i64 %who, {tall}"), v.scalar)
+    tall = (m.R + m.C + 2 * v.count) * (TILE * v.count)
+    turned_D = m.scratch.at(lines.who * tall)
 
-    def tile(n: str, vectors: int) -> None:
+    def tile(n: Term, vectors: int) -> None:
         width = vectors * v.count
-        depth = lines.let(f"mul i64 {lines.let(f'add i64 {m.R}, {v.count}')}, {width}")
-        turned_Y = element(lines, turned_D, depth, v.scalar)
+        turned_Y = turned_D.at((m.R + v.count) * width)
 
-        def sums(c: str) -> str:
-            return element(lines, turned_Y, lines.let(f"mul i64 {c}, {width}"), v.scalar)
+        def sums(c: Term) -> Term:
+            return turned_Y.at(c * width)
 
-        def taken(r: str) -> list[str]:
-            row = element(lines, turned_D, lines.let(f"mul i64 {r}, {width}"), v.scalar)
-            return [v.load(row, str(q * v.count), None, dtype=dtype) for q in range(vectors)]
+        def taken(r: Term) -> list[Term]:
+            row = turned_D.at(r * width)
+            return [v.load(row, q * v.count, None, dtype=dtype) for q in range(vectors)]
 
-        def turn(q: str, dense: Dense, tile: str, way: Callable[[Matrix, Values, str, int], None]) -> None:
-            lane = lines.let(f"mul i64 {q}, {v.count}")
-            rows = _row_places(m, dense, lines.let(f"add i64 {n}, {lane}"))
-            way(m, rows, element(lines, tile, lane, v.scalar), width)
+        def turn(q: Term, dense: Dense, tile: Term, way: Callable[[Matrix, Terms, Term, int], None]) -> None:
+            lane = q * v.count
+            way(m, _row_places(m, dense, n + lane), tile.at(lane), width)
 
-        count_loop(lines, "0", str(vectors), lambda q: turn(q, m.D, turned_D, _turn_in))
+        count_loop(lines, 0, vectors, lambda q: turn(q, m.D, turned_D, _turn_in))
         _clear(m, sums, vectors, None)
         _sum_up(m, taken, sums, None)
-        count_loop(lines, "0", str(vectors), lambda q: turn(q, m.Y, turned_Y, _turn_out))
+        count_loop(lines, 0, vectors, lambda q: turn(q, m.Y, turned_Y, _turn_out))
 
     # Lanes without a row of D take the last one, and write what it gives once more.
-    missing = lines.let(f"urem i64 {lines.let(f'sub i64 {first}, {last}')}, {v.count}")
-    tiles(v, first, lines.let(f"add i64 {last}, {missing}"), TILE, lambda n, vectors, _: tile(n, vectors), rest=False)
+    missing = (first - last) % v.count
+    tiles(v, first, last + missing, TILE, lambda n, vectors, _: tile(n, vectors), rest=False)
 
 
-def _row_places(m: Matrix, dense: Dense, n: str) -> list[str]:
+def _row_places(m: Matrix, dense: Dense, n: Term) -> list[Term]:
     """Return where rows n, n + 1 ... begin, as many as there are lanes; behind the last row comes the last again."""
-    lines = m.v.lines
-    last = lines.let(f"sub i64 {m.N}, 1")
-    found: list[str] = []
-    for lane in range(m.v.count):
-        row = lines.least(lines.let(f"add i64 {n}, {lane}"), last)
-        found.append(m.at(dense, row, "0"))
-    return found
+    last = m.N - 1
+    return [m.at(dense, (n + lane).at_most(last), 0) for lane in range(m.v.count)]
 
 
-def _turn_in(m: Matrix, rows: Values, tile: str, width: int) -> None:
+def _turn_in(m: Matrix, rows: Terms, tile: Term, width: int) -> None:
     """Write column r of some rows of D to line r of a tile, R of them and some of zeros; lines are `width` apart."""
     v = m.v
 
-    def block(r: str, mask: str | None) -> None:
+    def block(r: Term, mask: Term | None) -> None:
         turned = transposed(v, [v.load(row, r, mask, dtype=m.dtype) for row in rows])
         for lane, vector in enumerate(turned):
-            v.store(vector, _line(v, tile, r, lane, width), "0", None, dtype=m.dtype)
+            v.store(vector, tile.at((r + lane) * width), 0, None, dtype=m.dtype)
 
-    each_vector(v, "0", m.R, block)
+    each_vector(v, 0, m.R, block)
 
 
-def _turn_out(m: Matrix, rows: Values, tile: str, width: int) -> None:
+def _turn_out(m: Matrix, rows: Terms, tile: Term, width: int) -> None:
     """Write line c of a tile to column c of some rows of Y, for all C lines."""
     v = m.v
 
-    def block(c: str, mask: str | None) -> None:
-        lines_of_tile = [v.load(_line(v, tile, c, lane, width), "0", None, dtype=m.dtype) for lane in range(v.count)]
+    def block(c: Term, mask: Term | None) -> None:
+        lines_of_tile = [v.load(tile.at((c + lane) * width), 0, None, dtype=m.dtype) for lane in range(v.count)]
         for row, vector in zip(rows, transposed(v, lines_of_tile), strict=True):
             v.store(vector, row, c, mask, dtype=m.dtype)
 
-    each_vector(v, "0", m.C, block)
+    each_vector(v, 0, m.C, block)
 
 
-def _line(v: Vector, tile: str, first: str, lane: int, width: int) -> str:
-    index = v.lines.let(f"mul i64 {v.lines.let(f'add i64 {first}, {lane}')}, {width}")
-    return element(v.lines, tile, index, v.scalar)
-
-
-def transposed(v: Vector, vectors: Values) -> list[str]:
+def transposed(v: Vector, vectors: Terms) -> list[Term]:
     """Return the columns of a square of as many vectors as there are lanes: halves change places, then their halves.
 
     In the step s, lane i of vector k and lane i + s of vector k - s change places where k has s and i has not.
@@ -373,9 +346,9 @@ def transposed(v: Vector, vectors: Values) -> list[str]:
     return found
 
 
-def exchanged(v: Vector, a: str, b: str, step: int) -> tuple[str, str]:
+def exchanged(v: Vector, a: Term, b: Term, step: int) -> tuple[Term, Term]:
     """Return two vectors after lanes i + step of a and lanes i of b changed places, for all i that have not `step`."""
     lanes = range(v.count)
     low = [v.count + i - step if i & step else i for i in lanes]
     high = [v.count + i if i & step else i + step for i in lanes]
-    return v.lines.shuffle(v.type, low, a, b), v.lines.shuffle(v.type, high, a, b)
+    return a.shuffle(low, b), a.shuffle(high, b)

@@ -9,18 +9,9 @@ from __future__ import annotations
 
 import itertools
 
-from tazza.codegen.emit import Lines, Vector
-from tazza.codegen.loop import (
-    Values,
-    chosen,
-    each_vector,
-    lanes_below,
-    lanes_of,
-    step_loop,
-    sweep,
-    while_loop,
-)
-from tazza.codegen.rows import element, when
+from tazza.codegen.loop import Terms, chosen, each_vector, lanes_below, lanes_of, step_loop, sweep, when, while_loop
+from tazza.codegen.term import Lines, Number, Term
+from tazza.codegen.vector import Vector
 from tazza.data_class import dataclass
 from tazza.engines.native.sparse_product import Matrix, exchanged, shared_rows
 from tazza.tensor import DataType
@@ -46,38 +37,36 @@ def write_gathered(lines: Lines, dtype: DataType, index_bits: int) -> None:
     m = held.m
     first, last = shared_rows(lines, m.Z, m.R, m.start)
 
-    def some(values: Values) -> Values:
+    def some(values: Terms) -> Terms:
         """Write the rows from r on that are held together, or one that is longer; return the row behind them."""
         (r,) = values
         behind = _fitting(m, r, last)
 
-        def short() -> Values:
+        def short() -> Terms:
             _short_rows(held, r, behind)
             return [behind]
 
-        def long() -> Values:
+        def long() -> Terms:
             _long_row(held, r)
-            return [lines.let(f"add i64 {r}, 1")]
+            return [r + 1]
 
-        return chosen(lines, lines.let(f"icmp sgt i64 {behind}, {r}"), "i64", short, long)
+        return chosen(behind > r, short, long)
 
-    while_loop(lines, [("i64", first)], lambda values: lines.let(f"icmp slt i64 {values[0]}, {last}"), some)
+    while_loop(lines, [first], lambda values: values[0] < last, some)
 
 
-def _fitting(m: Matrix, r: str, last: str) -> str:
+def _fitting(m: Matrix, r: Term, last: Term) -> Term:
     """Return the row behind the groups from r on that have up to HELD elements together; r if the first has more."""
-    lines = m.v.lines
-    limit = lines.let(f"add i64 {m.start(r)}, {HELD}")
+    limit = m.start(r) + HELD
 
-    def following(q: str) -> str:
-        return lines.least(lines.let(f"add i64 {q}, {_group(m.v)}"), last)
+    def following(q: Term) -> Term:
+        return (q + _group(m.v)).at_most(last)
 
-    def more(values: Values) -> str:
+    def more(values: Terms) -> Term:
         (q,) = values
-        fits = lines.let(f"icmp ule i64 {m.start(following(q))}, {limit}")
-        return lines.let(f"and i1 {fits}, {lines.let(f'icmp slt i64 {q}, {last}')}")
+        return m.start(following(q)).compare("ule", limit) & (q < last)
 
-    return while_loop(lines, [("i64", r)], more, lambda values: [following(values[0])])[0]
+    return while_loop(m.v.lines, [r], more, lambda values: [following(values[0])])[0]
 
 
 def _group(v: Vector) -> int:
@@ -89,128 +78,116 @@ class _Held:
     """Room on the stack for the columns and products of up to `HELD` elements."""
 
     m: Matrix
-    columns: str
-    products: str
+    columns: Term
+    products: Term
 
     @classmethod
     def room(cls, lines: Lines, dtype: DataType, index_bits: int) -> _Held:
         v = lanes_of(lines, dtype)
-        rooms = [lines.let(f"alloca [{HELD} x {kind}], align {v.count * 8}") for kind in (f"i{index_bits}", v.scalar)]
+        rooms = [lines.room(f"[{HELD} x {kind}]", v.count * 8).of(kind) for kind in (f"i{index_bits}", v.scalar)]
         return cls(Matrix(lines, dtype, index_bits), rooms[0], rooms[1])
 
-    def fill(self, begin: str, count: str) -> None:
+    def fill(self, begin: Term, count: Number) -> None:
         """Take `count` elements from `begin` on.
 
         The columns are copied, and what is looked at and used is the copy. D is read element by element: a gather takes
         as long at the best, and twice as long on processors that guard it against data sampling.
         """
         m, v = self.m, self.m.v
-        lines = v.lines
-        whole = Vector(lines, v.count, DataType.INT64 if m.index_bits == 64 else DataType.INT32)
-        kind = f"i{m.index_bits}"
-        given, values = element(lines, m.columns, begin, kind), element(lines, m.values, begin, v.scalar)
+        whole = Vector(v.lines, v.count, DataType.INT64 if m.index_bits == 64 else DataType.INT32)
+        given, values = m.columns.at(begin), m.values.at(begin)
 
-        def copy(i: str, mask: str | None, largest: Values) -> Values:
+        def copy(i: Term, mask: Term | None, largest: Terms) -> Terms:
             found = whole.load(given, i, mask)
             whole.store(found, self.columns, i, None)
-            return [lines.intrinsic(whole.type, "umax", largest[0], found)]
+            return [largest[0].intrinsic("umax", found)]
 
-        def multiply(i: str, mask: str | None) -> None:
-            lines.prefetch(element(lines, given, i, kind), HELD * m.index_bits // 8)
-            lines.prefetch(element(lines, values, i, v.scalar), AHEAD * v.bits // 8)
-            taken = "poison"
+        def multiply(i: Term, mask: Term | None) -> None:
+            given.at(i).prefetch(HELD * m.index_bits // 8)
+            values.at(i).prefetch(AHEAD * v.bits // 8)
+            taken = v.lines.poison(v.type)
             for lane, column in enumerate(self._copied(i)):
-                one = lines.let(f"load {v.scalar}, ptr {element(lines, m.D.address, column, v.scalar)}")
-                taken = lines.let(f"insertelement {v.type} {taken}, {v.scalar} {one}, i32 {lane}")
-            v.store(v.mul(v.load(values, i, mask, dtype=m.dtype), taken), self.products, i, None, dtype=m.dtype)
+                taken = taken.with_lane(lane, m.D.address[column])
+            v.store(v.load(values, i, mask, dtype=m.dtype) * taken, self.products, i, None, dtype=m.dtype)
 
-        (largest,) = sweep(whole, "0", count, copy, ("zeroinitializer",))
-        outside = lines.let(f"icmp uge {whole.type} {largest}, {whole.full(m.C)}")
-        m.stop_if(lines.any_set(v.count, outside))
-        each_vector(v, "0", count, multiply)
+        (largest,) = sweep(whole, 0, count, copy, (whole.constant(0),))
+        m.stop_if(largest.outside(whole.full(m.C)).any())
+        each_vector(v, 0, count, multiply)
 
-    def _copied(self, i: str) -> list[str]:
+    def _copied(self, i: Term) -> list[Term]:
         """Return a vector of copied columns from i on, as int64s; two int32s are loaded as one word.
 
         Loads are what is short here: with half as many for the columns the kernel takes 29 us where it took 35. The
         lower column is in the lower half of a word, as on all processors that code is made for.
         """
-        lines, bits, found = self.m.v.lines, self.m.index_bits, list[str]()
+        bits, found = self.m.index_bits, list[Term]()
         for lane in range(0, self.m.v.count, 64 // bits):
-            at = element(lines, self.columns, lines.let(f"add i64 {i}, {lane}"), f"i{bits}")
-            word = lines.let(f"load i64, ptr {at}, align {bits // 8}")
-            if bits == 64:
-                found.append(word)
-            else:
-                found += [lines.let(f"and i64 {word}, {(1 << 32) - 1}"), lines.let(f"lshr i64 {word}, 32")]
+            word = self.columns.at(i + lane).of("i64").load(bits // 8)
+            found += [word] if bits == 64 else [word & ((1 << 32) - 1), word.shifted_down(32)]
         return found
 
-    def add_up(self, begin: str, end: str, total: str) -> str:
+    def add_up(self, begin: Number, end: Number, total: Term) -> Term:
         """Add products [begin, end) to the lanes of `total`; which goes into which lane depends on i - begin alone."""
         m, v = self.m, self.m.v
 
-        def add(i: str, sums: Values) -> Values:
-            return [v.add(sums[0], v.load(self.products, i, None, dtype=m.dtype))]
+        def add(i: Term, sums: Terms) -> Terms:
+            return [sums[0] + v.load(self.products, i, None, dtype=m.dtype)]
 
-        i, (total,) = step_loop(v.lines, v.type, (begin, end, v.count), (total,), add)
-        rest = lanes_below(v, v.lines.let(f"sub i64 {end}, {i}"))
-        return v.add(total, v.load(self.products, i, rest, dtype=m.dtype))
+        i, (total,) = step_loop(v.lines, (begin, end, v.count), (total,), add)
+        return total + v.load(self.products, i, lanes_below(v, end - i), dtype=m.dtype)
 
-    def write(self, sums: Values, r: str, last: str | None) -> None:
+    def write(self, sums: Terms, r: Term, last: Term | None) -> None:
         """Write the sums of the lanes of some vectors to Y[r] and on, none to Y[last] and behind."""
         m, few = self.m, Vector(self.m.v.lines, len(sums), self.m.v.dtype)
-        mask = None if last is None else lanes_below(few, few.lines.let(f"sub i64 {last}, {r}"))
+        mask = None if last is None else lanes_below(few, last - r)
         few.store(sums_of_lanes(m.v, sums), m.Y.address, r, mask, dtype=m.dtype)
 
 
-def _short_rows(held: _Held, first: str, last: str) -> None:
+def _short_rows(held: _Held, first: Term, last: Term) -> None:
     """Write Y[first:last], rows that have no more than HELD elements together."""
-    m, v = held.m, held.m.v
-    lines, group = v.lines, _group(v)
+    m, v, group = held.m, held.m.v, _group(held.m.v)
     begin, end = m.start(first), m.start(last)
-    extent = lines.let(f"sub i64 {end}, {begin}")
-    over, wide = lines.let(f"icmp ugt i64 {end}, {m.Z}"), lines.let(f"icmp ugt i64 {extent}, {HELD}")
-    m.stop_if(lines.let(f"or i1 {over}, {wide}"))
+    extent = end - begin
+    m.stop_if(end.compare("ugt", m.Z) | extent.compare("ugt", HELD))
     held.fill(begin, extent)
 
-    def write(r: str, last: str | None) -> None:
-        rows = [lines.let(f"add i64 {r}, {k}") for k in range(group + 1)]
+    def write(r: Term, last: Term | None) -> None:
+        rows = [r + k for k in range(group + 1)]
         if last is not None:
-            rows = [lines.least(row, last) for row in rows]
-        borders = [lines.let(f"sub i64 {m.start(row)}, {begin}") for row in rows]
+            rows = [row.at_most(last) for row in rows]
+        borders = [m.start(row) - begin for row in rows]
         spans = list(itertools.pairwise(borders))
-        broken = lines.let(f"icmp ugt i64 {borders[-1]}, {extent}")
+        broken = borders[-1].compare("ugt", extent)
         for a, b in spans:
-            broken = lines.let(f"or i1 {broken}, {lines.let(f'icmp ugt i64 {a}, {b}')}")
+            broken |= a.compare("ugt", b)
         m.stop_if(broken)
         held.write([held.add_up(a, b, v.constant(0.0)) for a, b in spans], r, last)
 
-    def whole(r: str, _: Values) -> Values:
+    def whole(r: Term, _: Terms) -> Terms:
         write(r, None)
         return ()
 
-    r, _ = step_loop(lines, v.type, (first, last, group), (), whole)
-    when(lines, lines.let(f"icmp slt i64 {r}, {last}"), lambda: write(r, last))
+    r, _ = step_loop(v.lines, (first, last, group), (), whole)
+    when(r < last, lambda: write(r, last))
 
 
-def _long_row(held: _Held, r: str) -> None:
+def _long_row(held: _Held, r: Term) -> None:
     """Write Y[r], piece by piece; the order of the sum is that of a short row."""
-    v = held.m.v
-    lines, zero = v.lines, v.constant(0.0)
+    v, zero = held.m.v, held.m.v.constant(0.0)
     begin, end = held.m.row(r)
 
-    def add(i: str, sums: Values) -> Values:
-        held.fill(i, str(HELD))
-        return [held.add_up("0", str(HELD), sums[0])]
+    def add(i: Term, sums: Terms) -> Terms:
+        held.fill(i, HELD)
+        return [held.add_up(0, HELD, sums[0])]
 
-    i, (total,) = step_loop(lines, v.type, (begin, end, HELD), (zero,), add)
-    rest = lines.let(f"sub i64 {end}, {i}")
+    i, (total,) = step_loop(v.lines, (begin, end, HELD), (zero,), add)
+    rest = end - i
     held.fill(i, rest)
-    total = held.add_up("0", rest, total)
-    held.write([total, *[zero] * (_group(v) - 1)], r, lines.let(f"add i64 {r}, 1"))
+    total = held.add_up(0, rest, total)
+    held.write([total, *[zero] * (_group(v) - 1)], r, r + 1)
 
 
-def sums_of_lanes(v: Vector, vectors: Values) -> str:
+def sums_of_lanes(v: Vector, vectors: Terms) -> Term:
     """Return a vector of the sums of the lanes of each vector; there are 2^k of them, no more than lanes.
 
     Neighbours in the list share one vector from then on, which holds the halves of both; every sum has the same order.
@@ -218,10 +195,6 @@ def sums_of_lanes(v: Vector, vectors: Values) -> str:
     found, step = list(vectors), 1
     while len(found) > 1:
         pairs = zip(found[::2], found[1::2], strict=True)
-        found = [v.add(*exchanged(v, a, b, step)) for a, b in pairs]
+        found = [left + right for left, right in (exchanged(v, a, b, step) for a, b in pairs)]
         step *= 2
-
-    def join(count: int, low: str, high: str) -> str:
-        return Vector(v.lines, count, v.dtype).add(low, high)
-
-    return v.lines.halved(v.type, found[0], join, len(vectors))
+    return found[0].halved(Term.__add__, len(vectors))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tazza.codegen.block import Slot, Word
+from tazza.codegen.term import Term
 from tazza.engines.cuda.launch import GridLaunch
 from tazza.engines.cuda.threads import Threads, each_launch
 from tazza.engines.cuda.vision.image import Images, place_of, split_image, summed
@@ -17,9 +18,9 @@ def test_each_element_becomes_the_sum_from_itself_on(order: str) -> None:
     X = np.random.default_rng(3).standard_normal((2, 3, 4, 5)).astype(np.float32)
     images = Images.of(X.shape, order)
 
-    def write(t: Threads, i: str) -> None:
+    def write(t: Threads, i: Term) -> None:
         a, h, w, b = split_image(t, "image", i)
-        rows, columns = (h, t.word("imageH")), (w, t.word("imageW"))
+        rows, columns = (h, t.w.imageH), (w, t.w.imageW)
         t.store("y", i, summed(t, rows, columns, lambda y, x: t.load("x", place_of(t, "image", (a, y, x, b)))))
 
     words: dict[str, Word] = {**images.words("image"), "x": Slot("x"), "y": Slot("y")}

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, unavailable
 from tazza.codegen.loop import count_loop
-from tazza.codegen.rows import element
+from tazza.codegen.term import Lines, Term
 from tazza.engines.native.few_channels.packing import PACKING, Packing, PackingWriter
 from tests.engines.native.few_channels.images import CASES, Windows
 from tests.launching import run_kernel
@@ -20,7 +19,7 @@ from tests.launching import run_kernel
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 
 Array = NDArray[Any]
-BLOCK = Fields(addresses="out marks", after=PACKING)
+BLOCK = Fields(addresses="out marks:i64", after=PACKING)
 
 
 def packed(case: Windows, threads: int) -> tuple[Array, Array]:
@@ -35,19 +34,17 @@ def packed(case: Windows, threads: int) -> tuple[Array, Array]:
     def work(lines: Lines) -> None:
         w = PackingWriter(lines, BLOCK, case.packing)
 
-        def band(image: str, row: str, count: str) -> None:
-            number = w.add(w.mul(image, bands), w.div(row, w.w["band"]))
+        def band(image: Term, row: Term, count: Term) -> None:
+            number = image * bands + row // w.w.band
             for k, value in enumerate((image, row, count)):
-                at = element(lines, w.w["marks"], w.add(w.mul(number, 3), k), "i64")
-                lines.do(f"store i64 {value}, ptr {at}")
-            rows = w.add(w.mul(w.sub(count, 1), w.w["down"]), w.w["kH"])
-            target = element(lines, w.w["out"], w.mul(number, case.packed_rows * pitch))
+                w.w.marks[number * 3 + k] = value
+            rows = (count - 1) * w.w.down + w.w.kH
+            target = w.w.out.at(number * (case.packed_rows * pitch))
 
-            def copy(i: str) -> None:
-                value = lines.let(f"load float, ptr {element(lines, w.P, i)}")
-                lines.do(f"store float {value}, ptr {element(lines, target, i)}")
+            def copy(i: Term) -> None:
+                target[i] = w.P[i]
 
-            count_loop(lines, "0", w.mul(rows, pitch), copy)
+            count_loop(lines, 0, rows * pitch, copy)
 
         w.each_band(band)
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import compiled, unavailable
-from tazza.codegen.rows import element
+from tazza.codegen.loop import when, while_loop
+from tazza.codegen.term import Lines, Term
 from tazza.codegen.writer import Writer
 from tazza.engines.native.panel_product.taking import Taking, give_back, taken_bytes
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason="nothing can be compiled here")
-BLOCK = Fields("threads count all_own shared back waits", addresses="taken times numbers done")
+BLOCK = Fields("threads count all_own shared back waits", addresses="taken:i64 times:i64 numbers:i64 done:i64")
 LOOKS, GIVEN_UP = 1 << 26, 1000
 """How often one looks whether all is done, and what is added to what is done by who gives up."""
 
@@ -24,33 +25,28 @@ def write(lines: Lines) -> None:
     """Count how often each thing is done; where one waits, the first thing of the first thread does so for the rest."""
     writer = Writer(lines, BLOCK)
     w = writer.w
-    ways = [lines.let(f"icmp ne i64 {w[name]}, 0") for name in ("all_own", "shared", "back", "waits")]
+    ways = [w[name].differs(0) for name in ("all_own", "shared", "back", "waits")]
 
-    def one(i: str, number: str) -> None:
-        time = element(lines, w["times"], i, "i64")
-        lines.do(f"atomicrmw add ptr {time}, i64 1 seq_cst")
-        lines.do(f"store i64 {number}, ptr {element(lines, w['numbers'], i, 'i64')}")
-        lines.do(f"atomicrmw add ptr {w['done']}, i64 1 seq_cst")
-        first = lines.let(f"and i1 {ways[3]}, {lines.let(f'icmp eq i64 {i}, 0')}")
-        look, rest = lines.fresh("look"), lines.fresh("rest")
-        source = lines.block
-        lines.do(f"br i1 {first}, label %{look}, label %{rest}")
-        lines.label(look)
-        looks, more = f"%{lines.fresh('looks')}", f"%{lines.fresh('more')}"
-        lines.do(f"{looks} = phi i64 [ 0, %{source} ], [ {more}, %{look} ]")
-        lines.do(f"{more} = add i64 {looks}, 1")
-        weary = lines.let(f"icmp eq i64 {more}, {LOOKS}")
-        given_up = lines.let(f"select i1 {weary}, i64 {GIVEN_UP}, i64 0")
-        seen = lines.let(f"atomicrmw add ptr {w['done']}, i64 {given_up} seq_cst")
-        all_done = lines.let(f"icmp eq i64 {seen}, {w['count']}")
-        lines.do(f"br i1 {lines.let(f'or i1 {all_done}, {weary}')}, label %{rest}, label %{look}")
-        lines.label(rest)
+    def one(i: Term, number: Term) -> None:
+        w.times.at(i).add_atomically(1, "seq_cst")
+        w.numbers[i] = number
+        w.done.add_atomically(1, "seq_cst")
 
-    Taking(writer, w["taken"]).each(w["count"], (ways[0], ways[1]), ways[2], one)
+        def goes_on(looks: Sequence[Term]) -> Term:
+            weary = looks[0].equals(LOOKS)
+            given_up = weary.choose(lines.number(GIVEN_UP), 0)
+            return ~(w.done.add_atomically(given_up, "seq_cst").equals(w.count) | weary)
+
+        def wait() -> None:
+            while_loop(lines, [0], goes_on, lambda looks: [looks[0] + 1])
+
+        when(ways[3] & i.equals(0), wait)
+
+    Taking(writer, w.taken).each(w.count, (ways[0], ways[1]), ways[2], one)
 
 
 def _finish(lines: Lines) -> None:
-    at = BLOCK.read(lines)
+    at = BLOCK.lazily(lines)
     give_back(lines, at.threads, at.taken)
 
 

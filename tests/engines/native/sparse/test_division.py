@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tazza.codegen.emit import Lines
 from tazza.codegen.kernel import unavailable
-from tazza.codegen.rows import ROWS, element, finish_status
+from tazza.codegen.rows import ROWS, finish_status
+from tazza.codegen.term import Lines
 from tazza.engines.native.sparse.division import ORDERED, WRITE, Places, divide
 from tazza.ops.sparse.segment import BY_IDS, BY_LENGTHS, BY_SORTED_IDS, DIVISIONS, Division
 from tazza.runtime.native import call_native
-from tests.launching import kernel_of
+from tests.launching import kernel_of, pointer_at, word_at
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 
@@ -36,12 +36,12 @@ def run(
     marks = np.zeros(threads, np.int64)
 
     def work(lines: Lines) -> None:
-        m, taken = lines.load_word("%block", N), lines.load_word("%block", FIRST)
-        given, begins, places, out = (lines.load_pointer("%block", FIRST + 1 + k) for k in range(4))
+        m, taken = word_at(lines, N), word_at(lines, FIRST)
+        kinds = ("i32", "i64", "i64", "i64")
+        given, begins, places, out = (pointer_at(lines, FIRST + 1 + k).of(kind) for k, kind in enumerate(kinds))
         divide(division, Places(lines, m, taken, given, begins, places))
         # Behind the division every thread sees all of it.
-        last = lines.let(f"load i64, ptr {element(lines, begins, m, 'i64')}")
-        lines.do(f"store i64 {lines.let(f'add i64 {last}, 1')}, ptr {element(lines, out, '%who', 'i64')}")
+        out[lines.who] = begins[m] + 1
 
     address = kernel_of(f"division: {division.name}", work, finish_status)
     addresses = [one.ctypes.data for one in (numbers, starts, order, marks)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, cast
 
@@ -12,51 +13,52 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.kernel import lane_count, unavailable
 from tazza.codegen.loop import lanes_of
+from tazza.codegen.term import Lines, Term
 from tazza.engines.native.winograd.algorithm import FORMS, Matrix, algorithm
 from tazza.engines.native.winograd.transform import apply_matrix, apply_twice
 from tazza.tensor import DataType
-from tests.launching import run_kernel
+from tests.launching import pointer_at, run_kernel
 
 Array = NDArray[Any]
 FLOAT = DataType.FLOAT
 MATRICES = [(m, r, which) for m, r in FORMS for which in ("inverse", "filters", "data")]
 
 
+@dataclass
 class Exact:
-    """Computes at once, in fractions, what `Vector` would write down, and counts the instructions."""
+    """A number in fractions instead of a `Term`: what would be written down is computed, and counted."""
 
-    def __init__(self, values: Sequence[Fraction]) -> None:
-        self.held = {f"%{i}": value for i, value in enumerate(values)}
-        self.names = list(self.held)
-        self.count = 0
+    number: Fraction
+    count: list[int]
 
-    def _new(self, value: Fraction) -> str:
-        self.count += 1
-        self.held[f"%{len(self.held)}"] = value
-        return list(self.held)[-1]
+    def _new(self, number: Fraction) -> Exact:
+        self.count[0] += 1
+        return Exact(number, self.count)
 
-    def constant(self, value: float) -> str:
-        name = f"constant {value}"
-        self.held[name] = Fraction(value)
-        return name
+    def __add__(self, other: Exact) -> Exact:
+        return self._new(self.number + other.number)
 
-    def add(self, a: str, b: str) -> str:
-        return self._new(self.held[a] + self.held[b])
+    def __sub__(self, other: Exact) -> Exact:
+        return self._new(self.number - other.number)
 
-    def sub(self, a: str, b: str) -> str:
-        return self._new(self.held[a] - self.held[b])
+    def __mul__(self, factor: float) -> Exact:
+        return self._new(self.number * Fraction(factor))
 
-    def mul(self, a: str, b: str) -> str:
-        return self._new(self.held[a] * self.held[b])
+    def __neg__(self) -> Exact:
+        return self._new(-self.number)
 
-    def neg(self, a: str) -> str:
-        return self._new(-self.held[a])
+    def fma(self, factor: float, total: Exact) -> Exact:
+        return self._new(self.number * Fraction(factor) + total.number)
 
-    def fma(self, a: str, b: str, c: str) -> str:
-        return self._new(self.held[a] * self.held[b] + self.held[c])
+
+def applied(matrix: Matrix, numbers: Sequence[Fraction]) -> tuple[list[Fraction], int]:
+    """Return the product of a matrix with numbers, and how many instructions it takes."""
+    count = [0]
+    values = cast("list[Term]", [Exact(number, count) for number in numbers])
+    found = cast("list[Exact]", apply_matrix(matrix, values))
+    return [one.number for one in found], count[0]
 
 
 DYADIC = st.integers(-12, 12).map(lambda n: Fraction(n, 4))  # whose floats are exact
@@ -80,8 +82,7 @@ def matrices(draw: st.DrawFn) -> Matrix:
 @given(matrices(), st.data())
 def test_products_are_exact(matrix: Matrix, data: st.DataObject) -> None:
     values = data.draw(st.lists(DYADIC, min_size=len(matrix[0]), max_size=len(matrix[0])))
-    exact = Exact(values)
-    found = [exact.held[name] for name in apply_matrix(cast("Vector", exact), matrix, exact.names)]
+    found, _ = applied(matrix, values)
     assert found == [sum((a * b for a, b in zip(row, values, strict=True)), Fraction(0)) for row in matrix]
 
 
@@ -89,10 +90,9 @@ def test_products_are_exact(matrix: Matrix, data: st.DataObject) -> None:
 def test_pairs_save_instructions(m: int, r: int, which: str) -> None:
     """Of points p and -p rows and columns share what they have in common: fewer than there are numbers but 0."""
     matrix: Matrix = getattr(algorithm(m, r), which)
-    exact = Exact([Fraction(i) for i in range(len(matrix[0]))])
-    apply_matrix(cast("Vector", exact), matrix, exact.names)
+    _, count = applied(matrix, [Fraction(i) for i in range(len(matrix[0]))])
     one_by_one = sum(sum(a != 0 for a in row) for row in matrix)
-    assert exact.count < one_by_one
+    assert count < one_by_one
 
 
 @pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
@@ -108,11 +108,11 @@ def test_tiles_from_both_sides(m: int, r: int, which: str) -> None:
 
     def work(lines: Lines) -> None:
         v = lanes_of(lines)
-        source, target = (lines.load_pointer("%block", word) for word in (1, 2))
-        values = [[v.load(source, str((i * width + j) * L), None) for j in range(width)] for i in range(width)]
-        for i, row in enumerate(apply_twice(v, matrix, values)):
+        source, target = (pointer_at(lines, word) for word in (1, 2))
+        values = [[v.load(source, (i * width + j) * L, None) for j in range(width)] for i in range(width)]
+        for i, row in enumerate(apply_twice(matrix, values)):
             for j, value in enumerate(row):
-                v.store(value, target, str((i * rows + j) * L), None)
+                v.store(value, target, (i * rows + j) * L, None)
 
     run_kernel(f"winograd transform {m} {r} {which}", work, 1, tile.ctypes.data, found.ctypes.data)
     expected = np.einsum("ai,ijl,bj->abl", A, tile, A)

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, unavailable
-from tazza.codegen.rows import element
+from tazza.codegen.term import Lines, Term
 from tazza.codegen.writer import LINE
 from tazza.engines.native.winograd.algorithm import algorithm
 from tazza.engines.native.winograd.writer import Expected, ImageWriter, Source
@@ -47,12 +46,11 @@ def test_every_tile_once(begin: int, count: int) -> None:
     found = np.full((N * DOWN * ACROSS, 4), -1, np.int64)
 
     def write(w: ImageWriter) -> None:
-        def tile(place: str, *where: str) -> None:
+        def tile(place: Term, *where: Term) -> None:
             for k, value in enumerate((place, *where)):
-                at = element(w.lines, w.w["Y"], w.add(w.mul(place, 4), k), "i64")
-                w.lines.do(f"store i64 {value}, ptr {at}")
+                w.w.Y.of("i64")[place * 4 + k] = value
 
-        w.each_tile(w.w["begin"], w.w["count"], 4, tile)
+        w.each_tile(w.w.begin, w.w.count, 4, tile)
 
     run("tiles", write, image(), found, begin, count)
     every = [(n, 4 * i, 4 * j) for n in range(N) for i in range(DOWN) for j in range(ACROSS)]
@@ -70,17 +68,17 @@ def test_edges_count_as_nothing(spread: bool) -> None:
     found = np.full((N * DOWN * ACROSS, a * a, groups * L), np.nan, np.float32)
 
     def write(w: ImageWriter) -> None:
-        def tile(place: str, number: str, row: str, column: str) -> None:
-            y, x = w.sub(row, top), w.sub(column, left)
-            edges = w.inside(y, a, w.w["H"]), w.inside(x, a, w.w["W"])
+        def tile(place: Term, number: Term, row: Term, column: Term) -> None:
+            y, x = row - top, column - left
+            edges = w.inside(y, a, w.w.H), w.inside(x, a, w.w.W)
 
-            def keep(group: str, index: int, value: str) -> None:
-                within = w.add(w.mul(w.add(w.mul(place, a * a), index), groups), group)
-                w.put(value, w.w["Y"], w.mul(within, L))
+            def keep(group: Term, index: int, value: Term) -> None:
+                within = (place * (a * a) + index) * groups + group
+                w.put(value, w.w.Y, within * L)
 
-            w.transform_tile(w.at(w.w["X"], "x", number, y, x), "x", edges, w.w["C"], plan.data, keep)
+            w.transform_tile(w.at(w.w.X, "x", number, y, x), "x", edges, w.w.C, plan.data, keep)
 
-        w.each_tile("0", w.w["count"], 4, tile)
+        w.each_tile(w.lines.number(0), w.w.count, 4, tile)
 
     run("edges", write, X, found, 0, len(found))
     padded = np.zeros((N, 4 * DOWN + 2, 4 * ACROSS + 2, C))
@@ -100,13 +98,12 @@ def test_masks_join_rows_columns_and_lanes() -> None:
     found = np.zeros((3, 2), np.uint32)
 
     def write(w: ImageWriter) -> None:
-        lines, bits = w.lines, f"i{L}"
-        down, across = w.inside("-1", 3, "2"), w.inside("5", 2, "6")  # of -1, 0, 1 the last two; of 5, 6 the first
-        lanes = lines.let(f"bitcast {bits} 5 to {w.v.mask}")
-        for i, row in enumerate(w.masks(down, across, lanes)):
+        number = w.lines.number
+        # Of -1, 0, 1 the last two; of 5, 6 the first.
+        down, across = w.inside(number(-1), 3, number(2)), w.inside(number(5), 2, number(6))
+        for i, row in enumerate(w.masks(down, across, number(5, f"i{L}").bitcast(w.v.mask))):
             for j, mask in enumerate(row):
-                word = lines.let(f"zext {bits} {lines.let(f'bitcast {w.v.mask} {mask} to {bits}')} to i32")
-                lines.do(f"store i32 {word}, ptr {element(lines, w.w['Y'], str(2 * i + j), 'i32')}")
+                w.w.Y.of("i32")[2 * i + j] = mask.bitcast(f"i{L}").to_unsigned("i32")
 
     run("masks", write, image(), found, 0, 0)
     assert found.tolist() == [[0, 0], [5, 0], [5, 0]]
@@ -121,19 +118,17 @@ def test_each_line_is_asked_for_once(turns: int) -> None:
     asked = np.zeros(N * H * W * C, np.int64)
 
     class Counting(ImageWriter):
-        def ask(self, pointer: str, write: bool, line: str) -> None:
+        def ask(self, pointer: Term, write: bool, line: Term) -> None:
             """Count the line in place of asking for it, where it lies within the image."""
-            lines = self.lines
-            first, place = (lines.let(f"ptrtoint ptr {one} to i64") for one in (self.w["X"], pointer))
-            index = self.add(self.div(self.sub(place, first), 4), self.mul(line, LINE))
-            at = element(lines, self.w["Y"], index, "i64")
-            lines.do(f"store i64 {self.add(lines.let(f'load i64, ptr {at}'), 1)}, ptr {at}")
+            first, place = self.w.X.as_integer(), pointer.as_integer()
+            at = self.w.Y.of("i64").at((place - first) // 4 + line * LINE)
+            at.store(at.load() + 1)
 
     def work(lines: Lines) -> None:
         w = Counting(lines, BLOCK)
-        expected = Expected(w.w["begin"], w.w["count"], m, (Source(w.w["X"], "x", up="-1"),), str(turns))
+        expected = Expected(w.w.begin, w.w.count, m, (Source(w.w.X, "x", up=-1),), turns)
         for turn in range(turns):
-            w.expect(expected, str(turn))
+            w.expect(expected, lines.number(turn))
 
     words = (H, W, C, DOWN, ACROSS, H * W * C, W * C, C, begin, count, X.ctypes.data, asked.ctypes.data)
     run_kernel(f"winograd writer: expected {turns}", work, 1, *words)

@@ -8,6 +8,7 @@ from typing import cast
 import numpy as np
 
 from tazza.codegen.block import Word, float_word
+from tazza.codegen.term import Term
 from tazza.data_class import dataclass
 from tazza.engines.cuda.shape.reshape import RegroupLaunch
 from tazza.engines.cuda.threads import Threads, each_launch
@@ -57,11 +58,10 @@ def dropout(op: OpView, X: TensorSpec) -> Launch | Unsupported:
         return DropoutLaunch(RegroupLaunch(), 1.0)
     scale = np.float32(1) / (np.float32(1) - np.float32(op.ratio))
 
-    def write(t: Threads, i: str) -> None:
-        v = t.single
-        factor = t.narrow(t.real("scale"))
+    def write(t: Threads, i: Term) -> None:
+        factor = t.real("scale").to("float")
         mask = t.load("mask", i, DataType.BOOL)
-        t.store("Y", i, v.mul(t.load("X", i, X.dtype), v.mul(mask, factor)), X.dtype)
+        t.store("Y", i, t.load("X", i, X.dtype) * (mask * factor), X.dtype)
 
     words: dict[str, Word] = {"scale": float_word(float(scale)), **addresses("X", "mask", "Y")}
     return DropoutLaunch(each_launch(f"dropout {X.dtype.label}", X.size, words, write), 1 - op.ratio)

@@ -10,8 +10,9 @@ import math
 from collections.abc import Callable, Mapping
 
 from tazza.codegen.block import Scratch, Word, float_word
+from tazza.codegen.function import Emission
 from tazza.codegen.loop import fold_loop
-from tazza.codegen.vector import Emission
+from tazza.codegen.term import Term
 from tazza.engines.cuda.threads import Threads, each_launch
 from tazza.engines.cuda.translated import addresses, translated
 from tazza.operator import FLOAT, HALVES, Expression, Launch, LaunchChain, OpView, Unsupported
@@ -34,27 +35,23 @@ def _words(op: OpView, X: TensorSpec) -> dict[str, Word]:
     return words | {name: float_word(float(value)) for name, value in zip(REALS, reals, strict=True)}
 
 
-def _window(t: Threads, i: str, ends: tuple[str, str], body: Callable[[str], str]) -> str:
+def _window(t: Threads, i: Term, ends: tuple[str, str], body: Callable[[Term], Term]) -> Term:
     """Return the sum in float64 of `body(place)` over the channels around that of element i."""
-    v = t.wide
-    c = t.two("urem", t.two("udiv", i, t.word("step")), t.word("channels"))
-    begin = t.most(t.two("sub", c, t.word(ends[0])), 0)
-    end = t.least(t.add(t.add(c, t.word(ends[1])), 1), t.word("channels"))
-
-    def add(k: str, total: str) -> str:
-        return v.add(total, body(t.add(i, t.mul(t.two("sub", k, c), t.word("step")))))
-
-    return fold_loop(v, begin, end, v.constant(0.0), add)
+    c = i // t.w.step % t.w.channels
+    begin = (c - t.w[ends[0]]).at_least(0)
+    end = (c + t.w[ends[1]] + 1).at_most(t.w.channels)
+    zero = t.wide.constant(0.0)
+    return fold_loop(begin, end, zero, lambda k, total: total + body(i + (k - c) * t.w.step))
 
 
-def _scale(t: Threads, i: str, dtype: DataType) -> str:
+def _scale(t: Threads, i: Term, dtype: DataType) -> Term:
     """Return scale of element i, in float64."""
 
-    def square(place: str) -> str:
+    def square(place: Term) -> Term:
         x = t.load_wide("X", place, dtype)
-        return t.wide.mul(x, x)
+        return x * x
 
-    return t.wide.add(t.real("bias"), t.wide.mul(t.real("weight"), _window(t, i, ("before", "behind"), square)))
+    return t.real("bias") + t.real("weight") * _window(t, i, ("before", "behind"), square)
 
 
 def _refusal(specs: Mapping[str, TensorSpec]) -> Unsupported | None:
@@ -65,7 +62,7 @@ def _refusal(specs: Mapping[str, TensorSpec]) -> Unsupported | None:
     return Unsupported(f"it computes in float32, not {', '.join(sorted(kind.label for kind in kinds))}")
 
 
-def _power(t: Threads, scale: str) -> str:
+def _power(t: Threads, scale: Term) -> Term:
     """Return scale^-beta."""
     return Emission(t.wide, {"s": scale, "beta": t.real("beta")}).write(Expression.parse("pow(s, -beta)"))
 
@@ -78,9 +75,9 @@ def lrn(op: OpView, X: TensorSpec, specs: Mapping[str, TensorSpec]) -> Launch | 
         return reason
     made = [letter for letter in ("Y", "scale") if letter in op.output_letters]
 
-    def write(t: Threads, i: str) -> None:
+    def write(t: Threads, i: Term) -> None:
         s = _scale(t, i, dtype)
-        t.store_wide("Y", i, t.wide.mul(t.load_wide("X", i, dtype), _power(t, s)), dtype)
+        t.store_wide("Y", i, t.load_wide("X", i, dtype) * _power(t, s), dtype)
         if "scale" in made:
             t.store_wide("scale", i, s, dtype)
 
@@ -95,20 +92,19 @@ def lrn_gradient(op: OpView, X: TensorSpec, specs: Mapping[str, TensorSpec]) -> 
     if reason is not None:
         return reason
 
-    def scales(t: Threads, i: str) -> None:
+    def scales(t: Threads, i: Term) -> None:
         t.store_wide("scale", i, _scale(t, i, dtype), DataType.DOUBLE)
 
-    def write(t: Threads, i: str) -> None:
-        v = t.wide
+    def write(t: Threads, i: Term) -> None:
 
-        def part(place: str) -> str:
-            product = v.mul(t.load_wide("dY", place, dtype), t.load_wide("Y", place, dtype))
-            return v.div(product, t.load_wide("scale", place, DataType.DOUBLE))
+        def part(place: Term) -> Term:
+            product = t.load_wide("dY", place, dtype) * t.load_wide("Y", place, dtype)
+            return product / t.load_wide("scale", place, DataType.DOUBLE)
 
         seen = _window(t, i, ("behind", "before"), part)  # of even size it is not symmetric
-        own = v.mul(t.load_wide("dY", i, dtype), _power(t, t.load("scale", i, DataType.DOUBLE)))
-        factor = v.mul(v.mul(v.constant(2.0), t.real("weight")), t.real("beta"))
-        t.store_wide("dX", i, v.sub(own, v.mul(v.mul(factor, t.load_wide("X", i, dtype)), seen)), dtype)
+        own = t.load_wide("dY", i, dtype) * _power(t, t.load("scale", i, DataType.DOUBLE))
+        factor = 2.0 * t.real("weight") * t.real("beta")
+        t.store_wide("dX", i, own - factor * t.load_wide("X", i, dtype) * seen, dtype)
 
     given: dict[str, Word] = {**_words(op, X), **addresses("X"), "scale": Scratch()}
     scratch = X.size * DataType.DOUBLE.itemsize

@@ -13,8 +13,9 @@ from dataclasses import field
 from typing import cast
 
 from tazza.codegen.block import Word
+from tazza.codegen.function import Emission
 from tazza.codegen.loop import fold_loop
-from tazza.codegen.vector import Emission
+from tazza.codegen.term import Term
 from tazza.data_class import dataclass
 from tazza.engines.cuda.threads import Threads, each_launch
 from tazza.engines.cuda.translated import addresses, translated
@@ -39,8 +40,10 @@ class Form:
     padding_counts: bool
 
 
-Place = list[str]
+Place = list[Term]
 """The number of the B, places or windows, the number of the K."""
+Spans = Sequence[tuple[Term, Term]]
+"""Of each dimension, from where to before where."""
 
 
 @dataclass(slots=True)
@@ -49,94 +52,89 @@ class Windows:
 
     t: Threads
     form: Form
-    axes: list[dict[str, str]] = field(init=False)
+    axes: list[dict[str, Term]] = field(init=False)
 
     def __post_init__(self) -> None:
         """Load what the block says."""
-        self.axes = [{name: self.t.word(f"{name}{axis}") for name in AXIS} for axis in range(self.form.rank)]
+        self.axes = [{name: self.t.w[f"{name}{axis}"] for name in AXIS} for axis in range(self.form.rank)]
 
     # -- whole numbers -------------------------------------------------------------------------------------------------
 
-    def _split(self, i: str, extent: str) -> Place:
+    def _split(self, i: Term, extent: str) -> Place:
         """Return the place of element i in a blob whose dimensions have the word `extent` as theirs."""
-        rest, k = self.t.split(i, self.t.word("inner"))
+        rest, k = self.t.split(i, self.t.w.inner)
         found = [k]
         for axis in reversed(self.axes):
             rest, one = self.t.split(rest, axis[extent])
             found.append(one)
         return [rest, *reversed(found)]
 
-    def _joined(self, where: Place, extent: str) -> str:
-        t, (b, *places, k) = self.t, where
+    def _joined(self, where: Place, extent: str) -> Term:
+        b, *places, k = where
         for axis, one in zip(self.axes, places, strict=True):
-            b = t.add(t.mul(b, axis[extent]), one)
-        return t.add(t.mul(b, t.word("inner")), k)
+            b = b * axis[extent] + one
+        return b * self.t.w.inner + k
 
-    def _span(self, axis: dict[str, str], p: str) -> tuple[str, str]:
+    def _span(self, axis: dict[str, Term], p: Term) -> tuple[Term, Term]:
         """Return the places of a window that lie in the image."""
-        t = self.t
-        start = t.two("sub", t.mul(p, axis["stride"]), axis["head"])
-        begin = t.most(start, 0)
-        return begin, t.most(begin, t.least(t.add(start, axis["kernel"]), axis["image"]))
+        start = p * axis["stride"] - axis["head"]
+        begin = start.at_least(0)
+        return begin, begin.at_least((start + axis["kernel"]).at_most(axis["image"]))
 
-    def _covering(self, axis: dict[str, str], i: str) -> tuple[str, str]:
+    def _covering(self, axis: dict[str, Term], i: Term) -> tuple[Term, Term]:
         """Return the windows that have a place."""
-        t = self.t
-        far = t.add(i, axis["head"])
-        first = t.two("sub", t.add(far, axis["stride"]), axis["kernel"])
-        begin = t.two("udiv", t.most(first, 0), axis["stride"])
-        return begin, t.least(t.add(t.two("udiv", far, axis["stride"]), 1), axis["out"])
+        far = i + axis["head"]
+        first = far + axis["stride"] - axis["kernel"]
+        begin = first.at_least(0) // axis["stride"]
+        return begin, (far // axis["stride"] + 1).at_most(axis["out"])
 
     # -- numbers -------------------------------------------------------------------------------------------------------
 
-    def _load(self, letter: str, i: str) -> str:
+    def _load(self, letter: str, i: Term) -> Term:
         return self.t.load_wide(letter, i, self.form.dtype)
 
-    def _over(self, spans: Sequence[tuple[str, str]], start: str, body: Callable[[list[str], str], str]) -> str:
+    def _over(self, spans: Spans, start: Term, body: Callable[[list[Term], Term], Term]) -> Term:
         """Return what `body(places, value)` makes of a number for all places of some spans."""
 
-        def level(k: int, chosen: list[str], value: str) -> str:
+        def level(k: int, chosen: list[Term], value: Term) -> Term:
             if k == len(spans):
                 return body(chosen, value)
-            return fold_loop(self.t.wide, *spans[k], value, lambda i, c: level(k + 1, [*chosen, i], c))
+            return fold_loop(*spans[k], value, lambda i, c: level(k + 1, [*chosen, i], c))
 
         return level(0, [], start)
 
-    def _counted(self, spans: Sequence[tuple[str, str]]) -> str:
+    def _counted(self, spans: Spans) -> Term:
         """Return by how many elements the average over these spans divides."""
-        total = "1"
+        total = self.t.lines.number(1)
         for axis, (begin, end) in zip(self.axes, spans, strict=True):
-            extent = axis["kernel"] if self.form.padding_counts else self.t.two("sub", end, begin)
-            total = self.t.mul(total, extent)
-        return self.t.wide.splat(self.t.lines.let(f"sitofp i64 {total} to double"))
+            total *= axis["kernel"] if self.form.padding_counts else end - begin
+        return self.t.wide.full(total.to("double"))
 
-    def forward(self, i: str) -> None:
+    def forward(self, i: Term) -> None:
         """Join the elements of a window."""
         where, v = self._split(i, "out"), self.t.wide
         spans = [self._span(axis, p) for axis, p in zip(self.axes, where[1:-1], strict=True)]
         join = Expression.parse("max(a, b)" if self.form.maximum else "a + b")
 
-        def body(places: list[str], value: str) -> str:
+        def body(places: list[Term], value: Term) -> Term:
             found = self._load("X", self._joined([where[0], *places, where[-1]], "image"))
             return Emission(v, {"a": value, "b": found}).write(join)
 
         value = self._over(spans, v.constant(-math.inf if self.form.maximum else 0.0), body)
-        self.t.store_wide("Y", i, value if self.form.maximum else v.div(value, self._counted(spans)), self.form.dtype)
+        self.t.store_wide("Y", i, value if self.form.maximum else value / self._counted(spans), self.form.dtype)
 
-    def backward(self, i: str) -> None:
+    def backward(self, i: Term) -> None:
         """Add up what an element gets of its windows."""
         where, v = self._split(i, "image"), self.t.wide
         spans = [self._covering(axis, one) for axis, one in zip(self.axes, where[1:-1], strict=True)]
-        own = self._load("X", i) if self.form.maximum else ""
+        own = self._load("X", i) if self.form.maximum else None
 
-        def body(windows: list[str], value: str) -> str:
+        def body(windows: list[Term], value: Term) -> Term:
             j = self._joined([where[0], *windows, where[-1]], "out")
             slope = self._load("dY", j)
-            if self.form.maximum:
-                share = v.select(v.compare("oeq", own, self._load("Y", j)), slope, v.constant(0.0))
-            else:
-                share = v.div(slope, self._counted([self._span(*one) for one in zip(self.axes, windows, strict=True)]))
-            return v.add(value, share)
+            if own is not None:
+                return value + own.equals(self._load("Y", j)).choose(slope, 0.0)
+            return value + slope / self._counted([self._span(*one) for one in zip(self.axes, windows, strict=True)])
 
         self.t.store_wide("dX", i, self._over(spans, v.constant(0.0), body), self.form.dtype)
 
@@ -162,7 +160,7 @@ def pool(op: OpView, X: TensorSpec, dY: TensorSpec | None, specs: Mapping[str, T
     words |= addresses(*(*read, "dX") if backward else ("X", "Y"))
     form = Form(X.dtype, len(image), maximum, backward, not maximum and bool(op.count_include_pad))
 
-    def write(t: Threads, i: str) -> None:
+    def write(t: Threads, i: Term) -> None:
         windows = Windows(t, form)
         (windows.backward if backward else windows.forward)(i)
 

@@ -8,14 +8,14 @@ the gradient of what was made of each segment of rows: the segment of each index
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from tazza.codegen.block import Slot, Word
-from tazza.codegen.loop import carry_loop, count_loop
+from tazza.codegen.function import Emission
+from tazza.codegen.loop import count_loop, when
 from tazza.codegen.row_update import Update, formulas_for, row_updates, update_of
-from tazza.codegen.rows import when
-from tazza.codegen.vector import Emission
+from tazza.codegen.term import Term
 from tazza.data_class import dataclass
 from tazza.engines.cuda.launch import Brought, GridLaunch, Held
 from tazza.engines.cuda.occurrence import Occurrences, each_occurrence
@@ -41,61 +41,60 @@ class Updates:
         """Whether a thread has a whole row."""
         return bool(self.update.formulas.row) or self.update.formulas.mean is not None
 
-    def write(self, t: Threads, n: str) -> None:
+    def write(self, t: Threads, n: Term) -> None:
         """Update a row, or an element of it, once for each time that its index stands there."""
-        k, d = (n, "") if self.by_row else t.split(n, t.word("width"))
+        k, d = (n, n) if self.by_row else t.split(n, t.w.width)
         update = self.update
-        values = {letter: t.load(letter, "0") for letter in update.scalars}
-        values |= update.shared.write(t.single, t.number_of("shared0"), held=self.held) if update.shared.words else {}
+        values = {letter: t.load(letter, 0) for letter in update.scalars}
+        if update.shared.words:
+            values |= update.shared.write(t.single, t.fields.place("shared0"), held=self.held)
         row = t.index("indices", k, update.index_bits)
 
-        def once(source: str, more: Mapping[str, str]) -> None:
+        def once(source: Term, more: Mapping[str, Term]) -> None:
             if self.by_row:
                 self._row(t, (source, row), {**values, **more})
             else:
                 self._element(t, (source, row), d, {**values, **more})
 
-        def of_segment(k: str) -> None:
+        def of_segment(k: Term) -> None:
             owner = t.index("owner", k)
 
             def owned() -> None:
-                length = t.two("sub", t.index("starts", t.add(owner, 1)), t.index("starts", owner))
+                length = t.index("starts", owner + 1) - t.index("starts", owner)
                 once(owner, {"n": t.counted(length)})
 
-            when(t.lines, t.compare("sge", owner, 0), owned)
+            when(owner >= 0, owned)
 
         each_occurrence(t, k, of_segment if update.segmented else lambda k: once(k, {}))
 
-    def _row(self, t: Threads, at: tuple[str, str], given: Mapping[str, str]) -> None:
+    def _row(self, t: Threads, at: tuple[Term, Term], given: Mapping[str, Term]) -> None:
         formulas, v, values = self.update.formulas, t.single, dict(given)
         if formulas.mean is not None:
             mean = formulas.mean
 
-            def add(d: str, sums: Sequence[str]) -> list[str]:
-                return [v.add(sums[0], Emission(v, values | self._loaded(t, [mean], at, d)).write(mean))]
+            def of_element(d: Term) -> Term:
+                return Emission(v, values | self._loaded(t, [mean], at, d)).write(mean)
 
-            total = carry_loop(v, "0", t.word("elements"), [v.constant(0.0)], add)[0]
-            count = t.counted(t.word("width"))
-            values["mean"] = v.div(total, count)
+            values["mean"] = t.total(0, t.w.elements, of_element) / t.counted(t.w.width)
         for letter in sorted(self.update.one):
             values[letter] = t.load(letter, at[1])
         for letter, expression in formulas.row.items():
             values[letter] = Emission(v, values).write(expression)
             t.store(letter, at[1], values[letter])
-        count_loop(t.lines, "0", t.word("elements"), lambda d: self._element(t, at, d, values))
+        count_loop(t.lines, 0, t.w.elements, lambda d: self._element(t, at, d, values))
 
-    def _element(self, t: Threads, at: tuple[str, str], d: str, given: Mapping[str, str]) -> None:
+    def _element(self, t: Threads, at: tuple[Term, Term], d: Term, given: Mapping[str, Term]) -> None:
         each = self.update.formulas.each
         emission = Emission(t.single, {**given, **self._loaded(t, each.values(), at, d)})
         results = {letter: emission.write(expression) for letter, expression in each.items()}
         for letter, result in results.items():
             t.store(letter, self._place(t, letter, at, d), result)
 
-    def _place(self, t: Threads, letter: str, at: tuple[str, str], d: str) -> str:
+    def _place(self, t: Threads, letter: str, at: tuple[Term, Term], d: Term) -> Term:
         k, row = at
-        return t.add(t.mul(k if letter in self.update.by_index else row, t.word("width")), d)
+        return (k if letter in self.update.by_index else row) * t.w.width + d
 
-    def _loaded(self, t: Threads, read: Iterable[Expression], at: tuple[str, str], d: str) -> dict[str, str]:
+    def _loaded(self, t: Threads, read: Iterable[Expression], at: tuple[Term, Term], d: Term) -> dict[str, Term]:
         names = {name for expression in read for name in expression.names}
         moving = names & ({*self.update.kept, *self.update.by_index} - self.update.one)
         return {name: t.load(name, self._place(t, name, at, d)) for name in sorted(moving)}
@@ -107,7 +106,7 @@ def rows_launch(op: OpView, formulas: RowFormulas, specs: Mapping[str, TensorSpe
     host = {letter for letter, declared in op.schema.inputs_by_letter.items() if declared.host}
     if wrong := sorted(host & {*update.scalars}):
         return Unsupported(f"{wrong[0]} lies on the host, and is in no shared number")
-    for letter in {*op.input_letters} & {*update.letters} - {"LENGTHS"}:
+    for letter in {*op.input_letters} & ({*update.letters} - {"LENGTHS"}):
         if specs[letter].dtype is not DataType.FLOAT:
             return Unsupported(f"it updates float32, {letter} is {specs[letter].dtype.label}")
     K, width, S = specs["indices"].size, math.prod(W.shape[1:]), specs["LENGTHS"].size if update.segmented else 0

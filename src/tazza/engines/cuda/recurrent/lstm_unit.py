@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tazza.codegen.block import Slot, Word, float_word
-from tazza.codegen.rows import when
-from tazza.codegen.vector import Emission
+from tazza.codegen.function import Emission
+from tazza.codegen.loop import when
+from tazza.codegen.term import Term
 from tazza.data_class import dataclass
 from tazza.engines.cuda.launch import Held
 from tazza.engines.cuda.threads import Threads, each_launch
@@ -64,17 +65,17 @@ BACKWARD = Unit(
 )
 
 
-def _write(t: Threads, k: str, unit: Unit, *, ragged: bool, drop: bool) -> None:
+def _write(t: Threads, k: Term, unit: Unit, *, ragged: bool, drop: bool) -> None:
     """Compute a unit, or hand its state on where its sequence has ended."""
-    n, d = t.split(k, t.word("units"))
-    first = t.add(t.mul(t.mul(n, len(unit.gates)), t.word("units")), d)
-    places = {gate: t.add(first, t.mul(t.word("units"), q)) for q, gate in enumerate(unit.gates)}
-    slopes = places if "dgates" in t.names else {}
+    n, d = t.split(k, t.w.units)
+    first = n * len(unit.gates) * t.w.units + d
+    places = {gate: first + t.w.units * q for q, gate in enumerate(unit.gates)}
+    slopes = places if "dgates" in t.fields else {}
 
     def within() -> None:
         values = {letter: t.load(letter, k) for letter in unit.read}
         values |= {gate: t.load("gates", place) for gate, place in places.items()}
-        values["bias"] = t.narrow(t.real("bias"))
+        values["bias"] = t.real("bias").to("float")
         for name, text in unit.texts.items():
             values[name] = Emission(t.single, values).write(Expression.parse(text))
         for letter in unit.written:
@@ -92,7 +93,7 @@ def _write(t: Threads, k: str, unit: Unit, *, ragged: bool, drop: bool) -> None:
     if not ragged:
         within()
         return
-    when(t.lines, t.compare("slt", t.word("timestep"), t.index("seq_lengths", n, 32)), within, beyond)
+    when(t.w.timestep < t.index("seq_lengths", n, 32), within, beyond)
 
 
 def register_unit(schema: OpSchema, unit: Unit, module: str) -> None:
@@ -108,7 +109,7 @@ def register_unit(schema: OpSchema, unit: Unit, module: str) -> None:
         back = ("dgates",) * op.has_output("dgates")
         words |= addresses(*dict.fromkeys(("gates", *unit.read, *unit.written, *back)))
 
-        def write(t: Threads, k: str) -> None:
+        def write(t: Threads, k: Term) -> None:
             _write(t, k, unit, ragged=ragged, drop=drop)
 
         return each_launch(f"{op.type} {ragged} {drop}", state.size, words, write)

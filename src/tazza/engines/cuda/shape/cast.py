@@ -5,8 +5,8 @@ What does not fit is as on the CPU.
 
 from __future__ import annotations
 
-from tazza.codegen.emit import MEMORY, Vector
-from tazza.codegen.rows import element
+from tazza.codegen.term import Term
+from tazza.codegen.vector import MEMORY, Vector
 from tazza.engines.cuda.threads import Threads, each_launch
 from tazza.engines.cuda.translated import addresses, translated
 from tazza.operator import Launch, Unsupported
@@ -22,25 +22,22 @@ def cast(X: TensorSpec, Y: TensorSpec) -> Launch | Unsupported:
         if dtype not in MEMORY:
             return Unsupported(f"{dtype.label} is not compiled")
 
-    def write(t: Threads, i: str) -> None:
+    def write(t: Threads, i: Term) -> None:
         value = _converted(t, Vector(t.lines, 1, X.dtype), i, Y.dtype)
         Vector(t.lines, 1, Y.dtype).store(value, t.pointer("Y"), i, None)
 
     return each_launch(f"cast {X.dtype.label} {Y.dtype.label}", Y.size, addresses("X", "Y"), write)
 
 
-def _converted(t: Threads, source: Vector, i: str, target: DataType) -> str:
+def _converted(t: Threads, source: Vector, i: Term, target: DataType) -> Term:
     """Return element i of X in another type; by way of float64 and int64 where floats become integers."""
-    x = source.load_one(element(t.lines, t.pointer("X"), i, MEMORY[source.dtype]))
+    x = source.load_one(t.pointer("X").of(MEMORY[source.dtype]).at(i))
     if not source.dtype.is_float or target.is_float or target is DataType.BOOL:
         return source.converted(x, target)
     middle = DataType.INT64 if target.itemsize == 8 else DataType.INT32
-    wide, whole = t.wide, Vector(t.lines, 1, middle)
+    whole = Vector(t.lines, 1, middle)
     least = -(2.0 ** (8 * middle.itemsize - 1))
     value = source.converted(x, DataType.DOUBLE)
-    above, below = wide.compare("oge", value, wide.constant(least)), wide.compare("olt", value, wide.constant(-least))
-    fits = t.lines.let(f"and {wide.mask} {above}, {below}")
-    near = t.lines.let(
-        f"fptosi {wide.type} {value} to {whole.type}"
-    )  # undefined where it does not fit, not taken there
-    return whole.converted(whole.select(fits, near, whole.constant(int(least))), target)
+    fits = (value >= least) & (value < -least)
+    near = value.to(whole.scalar)  # undefined where it does not fit, not taken there
+    return whole.converted(fits.choose(near, int(least)), target)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tazza.codegen.block import Slot
+from tazza.codegen.term import Term
 from tazza.data_class import dataclass
 from tazza.engines.cuda.threads import Threads, each_launch
 from tazza.engines.cuda.translated import translated
@@ -33,10 +34,9 @@ class Joined:
     def launches(self, kind: DataType, letters: tuple[str, str], *, apart: bool) -> LaunchChain:
         """Return what copies all parts from or to the whole; `letters` are those of the parts and of the whole."""
 
-        def write(t: Threads, i: str) -> None:
-            p, a = t.split(i, t.word("of_part"))
-            there = t.add(t.add(t.mul(p, t.word("of_whole")), t.word("first")), a)
-            ends = ("whole", there), ("part", i)
+        def write(t: Threads, i: Term) -> None:
+            p, a = t.split(i, t.w.of_part)
+            ends = ("whole", p * t.w.of_whole + t.w.first + a), ("part", i)
             t.move(ends[0] if apart else ends[1], ends[1] if apart else ends[0], kind.itemsize)
 
         found: list[Launch] = []

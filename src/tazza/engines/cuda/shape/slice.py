@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 
 from tazza.codegen.block import Word
-from tazza.codegen.rows import element
-from tazza.engines.cuda.threads import Threads, Write, each_launch
+from tazza.codegen.term import Term
+from tazza.engines.cuda.threads import Threads, each_launch
 from tazza.engines.cuda.translated import addresses, translated
 from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.shape.slice import SLICE, SLICE_GRADIENT, box
@@ -25,37 +26,25 @@ def _words(op: OpView, whole: TensorSpec) -> dict[str, Word]:
     return words
 
 
-def _cut(rank: int, nbytes: int) -> Write:
+def _cut(rank: int, nbytes: int, t: Threads, i: Term) -> None:
     """Y[i] = X[start + i]."""
-
-    def write(t: Threads, i: str) -> None:
-        place, rest = "0", i
-        for k in reversed(range(rank)):
-            rest, number = t.split(rest, t.word(f"part{k}"))
-            place = t.add(place, t.mul(t.add(number, t.word(f"start{k}")), t.word(f"step{k}")))
-        t.move(("X", place), ("Y", i), nbytes)
-
-    return write
+    place, rest = t.lines.number(0), i
+    for k in reversed(range(rank)):
+        rest, number = t.split(rest, t.w[f"part{k}"])
+        place += (number + t.w[f"start{k}"]) * t.w[f"step{k}"]
+    t.move(("X", place), ("Y", i), nbytes)
 
 
-def _put_back(rank: int, nbytes: int) -> Write:
+def _put_back(rank: int, nbytes: int, t: Threads, i: Term) -> None:
     """dX[i] = dY[i - start] where that is an element of dY, else 0."""
-
-    def write(t: Threads, i: str) -> None:
-        lines, kind, place, rest, inside = t.lines, f"i{8 * nbytes}", "0", i, "true"
-        for k in reversed(range(rank)):
-            rest, number = t.split(rest, t.word(f"whole{k}"))
-            number = t.two("sub", number, t.word(f"start{k}"))
-            inside = lines.let(f"and i1 {inside}, {t.below(number, t.word(f'part{k}'))}")
-            place = t.add(place, t.mul(number, t.word(f"inner{k}")))
-
-        def read() -> str:
-            return lines.let(f"load {kind}, ptr {element(lines, t.pointer('dY'), place, kind)}")
-
-        value = t.where(inside, read, "0", kind)
-        lines.do(f"store {kind} {value}, ptr {element(lines, t.pointer('dX'), i, kind)}")
-
-    return write
+    kind, place, rest, inside = f"i{8 * nbytes}", t.lines.number(0), i, t.lines.number(True, "i1")
+    for k in reversed(range(rank)):
+        rest, number = t.split(rest, t.w[f"whole{k}"])
+        number -= t.w[f"start{k}"]
+        inside &= number.below(t.w[f"part{k}"])
+        place += number * t.w[f"inner{k}"]
+    value = t.where(inside, lambda: t.pointer("dY", kind)[place], 0)
+    t.pointer("dX", kind)[i] = value
 
 
 @translated(SLICE, SLICE_GRADIENT)
@@ -67,8 +56,9 @@ def slice_or_gradient(op: OpView, specs: Mapping[str, TensorSpec]) -> Launch | U
     whole, made = specs["dX" if back else "X"], specs["dX" if back else "Y"]
     rank, nbytes, words = len(whole.shape), whole.dtype.itemsize, _words(op, whole)
     if not back:
-        return each_launch(f"slice {rank} {nbytes}", made.size, words | addresses("X", "Y"), _cut(rank, nbytes))
+        words |= addresses("X", "Y")
+        return each_launch(f"slice {rank} {nbytes}", made.size, words, partial(_cut, rank, nbytes))
     if 0 in whole.shape or any(one.stop == one.start for one in box(op, whole.shape, op.starts, op.ends)):
         words |= {f"part{k}": 0 for k in range(rank)}  # no element is one of dY
     name = f"slice gradient {rank} {nbytes}"
-    return each_launch(name, made.size, words | addresses("dY", "dX"), _put_back(rank, nbytes))
+    return each_launch(name, made.size, words | addresses("dY", "dX"), partial(_put_back, rank, nbytes))

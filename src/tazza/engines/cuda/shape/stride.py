@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from tazza.codegen.block import Slot, Word
+from tazza.codegen.term import Term
 from tazza.engines.cuda.threads import Threads, each_launch
 from tazza.operator import Launch
 
@@ -23,11 +24,11 @@ def strided_copy(nbytes: int, axes: Sequence[tuple[int, int]], places: tuple[str
     for k, (extent, step) in enumerate(axes):
         words |= {f"extent{k}": max(1, extent), f"step{k}": step}
 
-    def write(t: Threads, i: str) -> None:
-        place, rest = "0", i
+    def write(t: Threads, i: Term) -> None:
+        place, rest = t.lines.number(0), i
         for k in reversed(range(rank)):
-            rest, number = t.split(rest, t.word(f"extent{k}"))
-            place = t.add(place, t.mul(number, t.word(f"step{k}")))
+            rest, number = t.split(rest, t.w[f"extent{k}"])
+            place += number * t.w[f"step{k}"]
         t.move(("source", place), ("target", i), nbytes)
 
     words |= {"source": Slot(places[0]), "target": Slot(places[1])}

@@ -7,15 +7,15 @@ wrong is left in the status, and no start then lies outside of [0, I], so that n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from tazza.codegen.block import Scratch, Slot, Word
-from tazza.codegen.emit import Lines
-from tazza.codegen.loop import count_loop
+from tazza.codegen.fields import Fields
+from tazza.codegen.loop import count_loop, fold_loop, when
 from tazza.codegen.nvptx import GridKernel, barrier, place, shared
-from tazza.codegen.rows import element, when
+from tazza.codegen.term import Lines, Term
 from tazza.engines.cuda.launch import GridLaunch, Status, own_code
-from tazza.engines.cuda.threads import STATUS, Threads, each_launch
+from tazza.engines.cuda.threads import STATUS, Threads, each_launch, fields_of
 from tazza.operator import Launch, LaunchChain
 from tazza.ops.sparse.segment import BY_LENGTHS, BY_SORTED_IDS, Division
 
@@ -30,70 +30,63 @@ def starts_bytes(segments: int) -> int:
     return 8 * (segments + 1)
 
 
-def _lengths(lines: Lines, names: Sequence[str]) -> None:
-    t = Threads(lines, names)
+def _lengths(lines: Lines, fields: Fields) -> None:
+    t = Threads(lines, fields)
     member, _ = place(lines)
-    S, count, rows = shared(lines), t.word("segments"), t.word("rows")
-    run = t.two("udiv", t.add(count, TEAM - 1), TEAM)
-    begin = t.least(t.mul(member, run), count)
-    end = t.least(t.add(begin, run), count)
+    S, count, rows = shared(lines).of("i64"), t.w.segments, t.w.rows
+    run = (count + (TEAM - 1)) // TEAM
+    begin = (member * run).at_most(count)
+    end = (begin + run).at_most(count)
 
-    def length(m: str) -> str:
+    def length(m: Term) -> Term:
         """Return the length of segment m; 0 for a negative one, which is told."""
         found = t.index("by", m, 32)
-        negative = t.compare("slt", found, 0)
+        negative = found < 0
         t.report(negative)
-        return t.select(negative, "0", found)
+        return negative.choose(0, found)
 
-    own = t.carry(begin, end, ["0"], lambda m, sums: [t.add(sums[0], length(m))])[0]
-    lines.do(f"store i64 {own}, ptr {element(lines, S, member, 'i64')}")
+    S[member] = fold_loop(begin, end, 0, lambda m, total: total + length(m))
     barrier(lines)
 
-    def of_team(k: str, sums: Sequence[str]) -> list[str]:
-        return [t.add(sums[0], lines.let(f"load i64, ptr {element(lines, S, k, 'i64')}"))]
+    def write(m: Term, before: Term) -> Term:
+        t.put("starts", m, before.at_most(rows))
+        return before + length(m)
 
-    def write(m: str, sums: Sequence[str]) -> list[str]:
-        t.put("starts", m, t.least(sums[0], rows))
-        return [t.add(sums[0], length(m))]
-
-    (before,) = t.carry("0", member, ["0"], of_team)
-    (after,) = t.carry(begin, end, [before], write)
-    last = t.compare("eq", member, TEAM - 1)
+    before = fold_loop(0, member, 0, lambda k, total: total + S[k])
+    after = fold_loop(begin, end, before, write)
 
     def finish() -> None:
-        t.put("starts", count, t.least(after, rows))
-        t.report(t.compare("ne", after, rows))
+        t.put("starts", count, after.at_most(rows))
+        t.report(after.differs(rows))
 
-    when(lines, last, finish)
+    when(member.equals(TEAM - 1), finish)
 
 
 def _by_lengths(segments: int, rows: int, letter: str) -> Launch:
     words: dict[str, Word] = {STATUS: 0, "segments": segments, "rows": rows, "by": Slot(letter), "starts": Scratch()}
-    names = tuple(words)
-    code = own_code(f"starts of {TEAM} {names}", GridKernel(len(words), lambda lines: _lengths(lines, names), TEAM))
-    return GridLaunch(code, (*words.values(),), 1, TEAM, starts_bytes(segments), Status(names.index(STATUS), WRONG))
+    fields = fields_of(words)
+    kernel = GridKernel(len(fields), lambda lines: _lengths(lines, fields), TEAM)
+    code, status = own_code(f"starts of {TEAM} {(*fields,)}", kernel), Status(fields.place(STATUS), WRONG)
+    return GridLaunch(code, (*words.values(),), 1, TEAM, starts_bytes(segments), status)
 
 
 def _by_sorted_ids(segments: int, rows: int, letter: str) -> Launch:
     words: dict[str, Word] = {"segments": segments, "rows": rows, "by": Slot(letter), "starts": Scratch()}
     scratch = starts_bytes(segments)
 
-    def clear(t: Threads, m: str) -> None:
+    def clear(t: Threads, m: Term) -> None:
         """Let segment m begin behind all rows; all but one behind the last have some."""
-        t.put("starts", m, t.word("rows"))
-        rest = t.compare("slt", m, t.word("segments"))
-        t.report(t.lines.let(f"and i1 {rest}, {t.compare('eq', t.word('rows'), 0)}"))
+        t.put("starts", m, t.w.rows)
+        t.report((m < t.w.segments) & t.w.rows.equals(0))
 
-    def write(t: Threads, i: str) -> None:
-        own, lines, last = t.index("by", i, 32), t.lines, t.two("sub", t.word("segments"), 1)
-        before = t.where(t.compare("sgt", i, 0), lambda: t.index("by", t.two("sub", i, 1), 32), "-1", "i64")
-        step = t.two("sub", own, before)
-        good = lines.let(f"and i1 {t.below(step, 2)}, {t.below(own, t.word('segments'))}")
-        begins = lines.let(f"and i1 {good}, {t.compare('eq', step, 1)}")
-        when(lines, begins, lambda: t.put("starts", own, i))
-        ends = t.compare("eq", t.add(i, 1), t.word("rows"))
-        short = lines.let(f"and i1 {ends}, {t.compare('ne', own, last)}")
-        t.report(lines.let(f"or i1 {short}, {lines.let(f'xor i1 {good}, true')}"))
+    def write(t: Threads, i: Term) -> None:
+        own, last = t.index("by", i, 32), t.w.segments - 1
+        before = t.where(i > 0, lambda: t.index("by", i - 1, 32), -1)
+        step = own - before
+        good = step.below(2) & own.below(t.w.segments)
+        when(good & step.equals(1), lambda: t.put("starts", own, i))
+        short = (i + 1).equals(t.w.rows) & own.differs(last)
+        t.report(short | ~good)
 
     return LaunchChain(
         (
@@ -124,11 +117,11 @@ def owners_launch(division: Division, segments: int, rows: int) -> LaunchChain:
     """Return the launches that find where segments begin, and which segment each row belongs to."""
     words, scratch = owners_words(segments), owners_bytes(segments, rows)
 
-    def own(t: Threads, m: str) -> None:
-        begin, end = t.index("starts", m), t.index("starts", t.add(m, 1))
+    def own(t: Threads, m: Term) -> None:
+        begin, end = t.index("starts", m), t.index("starts", m + 1)
         count_loop(t.lines, begin, end, lambda i: t.put("owner", i, m))
 
-    nobody = each_launch("no owner", rows, words, lambda t, i: t.put("owner", i, "-1"), scratch_bytes=scratch)
+    nobody = each_launch("no owner", rows, words, lambda t, i: t.put("owner", i, -1), scratch_bytes=scratch)
     owners = each_launch("owners", segments, words, own, scratch_bytes=scratch)
     return LaunchChain((starts_launch(division, segments, rows), nobody, owners))
 

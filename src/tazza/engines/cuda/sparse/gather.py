@@ -10,8 +10,8 @@ import math
 from collections.abc import Mapping
 
 from tazza.codegen.block import Slot, Word
-from tazza.codegen.loop import count_loop
-from tazza.codegen.rows import when
+from tazza.codegen.loop import count_loop, when
+from tazza.codegen.term import Term
 from tazza.data_class import dataclass
 from tazza.engines.cuda.occurrence import Occurrences, each_occurrence
 from tazza.engines.cuda.threads import Threads, each_launch, zeros_launch
@@ -45,24 +45,24 @@ class Parts:
         """Extents that kernels ask for."""
         return {"parts": self.parts, "width": max(1, self.width), "taken": max(1, self.taken)}
 
-    def picked(self, t: Threads, a: str, i: str) -> str:
+    def picked(self, t: Threads, a: Term, i: Term) -> Term:
         """Return the part that index i of place `a` picks."""
-        found = t.index("indices", t.add(t.mul(a, t.word("taken")), i) if self.matched else i, self.bits)
+        found = t.index("indices", a * t.w.taken + i if self.matched else i, self.bits)
         if not self.wraps:
             return found
-        behind = t.add(found, t.word("parts"))
-        return t.select(t.compare("slt", found, 0), behind, found)
+        behind = found + t.w.parts
+        return (found < 0).choose(behind, found)
 
     def copies(self, places: Mapping[str, Slot]) -> Launch:
         """Return the launch of target[a, i] = source[a, index i]."""
 
-        def write(t: Threads, n: str) -> None:
-            row, b = t.split(n, t.word("width"))
-            a, i = t.split(row, t.word("taken"))
+        def write(t: Threads, n: Term) -> None:
+            row, b = t.split(n, t.w.width)
+            a, i = t.split(row, t.w.taken)
             part = self.picked(t, a, i)
-            there = t.add(t.mul(t.add(t.mul(a, t.word("parts")), part), t.word("width")), b)
-            good = t.below(part, t.word("parts"))
-            when(t.lines, good, lambda: t.move(("source", there), ("target", n), self.dtype.itemsize))
+            there = (a * t.w.parts + part) * t.w.width + b
+            good = part.below(t.w.parts)
+            when(good, lambda: t.move(("source", there), ("target", n), self.dtype.itemsize))
             t.require(good)
 
         name = f"gather {self.dtype.itemsize} {self.bits} {self.wraps} {self.matched}"
@@ -76,17 +76,11 @@ class Parts:
             return LaunchChain((zeros, self._own_sums(places)))
         found = Occurrences(self.taken, self.parts, self.bits, letter=places["indices"].letter)
 
-        def write(t: Threads, n: str) -> None:
-            row, b = t.split(n, t.word("width"))
-            a, i = t.split(row, t.word("taken"))
-            first = t.mul(a, t.word("parts"))
-            there = t.add(t.mul(t.add(first, t.index("indices", i, self.bits)), t.word("width")), b)
-
-            def add(j: str) -> None:
-                own = t.add(t.mul(t.add(t.mul(a, t.word("taken")), j), t.word("width")), b)
-                t.store("target", there, t.single.add(t.load("target", there), t.load("source", own)))
-
-            each_occurrence(t, i, add)
+        def write(t: Threads, n: Term) -> None:
+            row, b = t.split(n, t.w.width)
+            a, i = t.split(row, t.w.taken)
+            there = (a * t.w.parts + t.index("indices", i, self.bits)) * t.w.width + b
+            each_occurrence(t, i, lambda j: _add(t, there, (a * t.w.taken + j) * t.w.width + b))
 
         words = {**self.words, **places, **found.words}
         count, scratch = self.outer * self.taken * self.width, found.scratch_bytes
@@ -96,25 +90,24 @@ class Parts:
     def _own_sums(self, places: Mapping[str, Slot]) -> Launch:
         """Return the launch that adds where each place has indices of its own: a thread takes all of a place's."""
 
-        def write(t: Threads, n: str) -> None:
-            a, b = t.split(n, t.word("width"))
+        def write(t: Threads, n: Term) -> None:
+            a, b = t.split(n, t.w.width)
 
-            def add(i: str) -> None:
+            def add(i: Term) -> None:
                 part = self.picked(t, a, i)
-                good = t.below(part, t.word("parts"))
-                own = t.add(t.mul(t.add(t.mul(a, t.word("rows")), i), t.word("width")), b)
-
-                def bump() -> None:
-                    there = t.add(t.mul(t.add(t.mul(a, t.word("parts")), part), t.word("width")), b)
-                    t.store("target", there, t.single.add(t.load("target", there), t.load("source", own)))
-
-                when(t.lines, good, bump)
+                good = part.below(t.w.parts)
+                own = (a * t.w.rows + i) * t.w.width + b
+                when(good, lambda: _add(t, (a * t.w.parts + part) * t.w.width + b, own))
                 t.require(good)
 
-            count_loop(t.lines, "0", t.word("rows"), add)
+            count_loop(t.lines, 0, t.w.rows, add)
 
         words = {**self.words, "rows": self.taken, **places}
         return each_launch(f"own sums {self.bits}", self.outer * self.width, words, write, complaint=COMPLAINT)
+
+
+def _add(t: Threads, there: Term, own: Term) -> None:
+    t.store("target", there, t.load("target", there) + t.load("source", own))
 
 
 @translated(gathers["Gather"], gathers["BatchGather"], BATCH_GATHER_GRADIENT)

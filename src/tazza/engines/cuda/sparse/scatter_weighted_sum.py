@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from tazza.codegen.block import Slot, Word, accepts_rows
+from tazza.codegen.term import Term
 from tazza.engines.cuda.occurrence import Occurrences, each_occurrence
 from tazza.engines.cuda.threads import Threads, each_launch
 from tazza.engines.cuda.translated import translated
@@ -22,17 +23,16 @@ def scatter_weighted_sum(X0: TensorSpec, indices: TensorSpec, X: Sequence[Tensor
     width, summands = math.prod(X0.shape[1:]), len(X)
     occurrences = Occurrences(indices.size, X0.shape[0], 8 * indices.dtype.itemsize)
 
-    def write(t: Threads, n: str) -> None:
-        v = t.single
-        k, d = t.split(n, t.word("width"))
-        place = t.add(t.mul(t.index("indices", k, occurrences.bits), t.word("width")), d)
-        w0 = t.load("w0", "0")
-        each_occurrence(t, k, lambda j: t.store("Y", place, v.mul(t.load("Y", place), w0)))
+    def write(t: Threads, n: Term) -> None:
+        k, d = t.split(n, t.w.width)
+        place = t.index("indices", k, occurrences.bits) * t.w.width + d
+        w0 = t.load("w0", 0)
+        each_occurrence(t, k, lambda j: t.store("Y", place, t.load("Y", place) * w0))
         for s in range(summands):
 
-            def add(j: str, s: int = s) -> None:
-                x = t.load(f"X{s}", t.add(t.mul(j, t.word("width")), d))
-                t.store("Y", place, v.add(t.load("Y", place), v.mul(t.load(f"w{s + 1}", "0"), x)))
+            def add(j: Term, s: int = s) -> None:
+                x = t.load(f"X{s}", j * t.w.width + d)
+                t.store("Y", place, t.load("Y", place) + t.load(f"w{s + 1}", 0) * x)
 
             each_occurrence(t, k, add)
 

@@ -9,12 +9,13 @@ those in any order are followed from the first row of their segment on.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 
 from tazza.codegen.block import Scratch, Slot, Word
-from tazza.codegen.loop import carry_loop, count_loop
-from tazza.codegen.rows import when
-from tazza.codegen.vector import Emission
+from tazza.codegen.function import Emission
+from tazza.codegen.loop import count_loop, fold_loop, when
+from tazza.codegen.term import Term
 from tazza.data_class import dataclass
 from tazza.engines.cuda.launch import fetched
 from tazza.engines.cuda.occurrence import Occurrences
@@ -58,102 +59,83 @@ class Segments:
         told = f"{name} {self.bits} {self.dtype.label}"
         return each_launch(told, count, words, write, complaint=complaint, scratch_bytes=scratch)
 
-    def span(self, t: Threads, m: str) -> tuple[str, str]:
+    def span(self, t: Threads, m: Term) -> tuple[Term, Term]:
         """Return where segment m begins and ends."""
-        return t.index("starts", m), t.index("starts", t.add(m, 1))
+        return t.index("starts", m), t.index("starts", m + 1)
 
-    def picked(self, t: Threads, i: str) -> tuple[str, str]:
+    def picked(self, t: Threads, i: Term) -> tuple[Term, Term]:
         """Return which row of DATA row i is, and whether there is such a one; if not, that is told."""
         if not self.bits:
-            return i, "true"
+            return i, t.lines.number(True, "i1")
         found = t.index("INDICES", i, self.bits)
-        good = t.below(found, t.word("table"))
+        good = found.below(t.w.table)
         t.require(good)
         return found, good
 
-    def element(self, t: Threads, name: str, row: str, d: str) -> str:
+    def element(self, t: Threads, name: str, row: Term, d: Term) -> Term:
         """Return element d of a row."""
         dtype = self.dtype if name == "DATA" else DataType.FLOAT
-        return t.load(name, t.add(t.mul(row, t.word("width")), d), dtype)
+        return t.load(name, row * t.w.width + d, dtype)
 
-    def data(self, t: Threads, i: str, d: str) -> str:
+    def data(self, t: Threads, i: Term, d: Term) -> Term:
         """Return element d of the row of DATA that row i is; 0 where there is none."""
         row, good = self.picked(t, i)
-        return t.where(good, lambda: self.element(t, "DATA", row, d), t.single.constant(0.0), t.single.type)
+        return t.where(good, lambda: self.element(t, "DATA", row, d), 0.0)
 
 
-def _size(t: Threads, begin: str, end: str) -> str:
-    return t.counted(t.two("sub", end, begin))
-
-
-def _reduction(s: Segments, reducer: Reducer) -> Write:
+def _reduction(s: Segments, reducer: Reducer, t: Threads, k: Term) -> None:
     """Y[m, d] = the rows of segment m joined."""
+    v = t.single
+    m, d = t.split(k, t.w.width)
+    begin, end = s.span(t, m)
+    n = t.counted(end - begin)
 
-    def write(t: Threads, k: str) -> None:
-        v = t.single
-        m, d = t.split(k, t.word("width"))
-        begin, end = s.span(t, m)
-        n = _size(t, begin, end)
+    def joined(start: float, text: str, top: Term) -> Term:
+        def join(i: Term, y: Term) -> Term:
+            values = {"n": n, "y": y, "x": s.data(t, i, d), "top": top}
+            return _written(t, text, values | _weight(t, reducer.weighted, i))
 
-        def joined(start: float, text: str, top: str) -> str:
-            def join(i: str, sums: Sequence[str]) -> list[str]:
-                values = {"n": n, "y": sums[0], "x": s.data(t, i, d), "top": top}
-                return [_written(t, text, values | _weight(t, reducer.weighted, i))]
+        return fold_loop(begin, end, v.constant(start), join)
 
-            return carry_loop(v, begin, end, [v.constant(start)], join)[0]
-
-        top = v.constant(0.0)
-        if reducer.topped:
-            top = _written(t, "where(isfinite(y), y, 0)", {"y": joined(-math.inf, "max(y, x)", top)})
-        result = _written(t, reducer.finish, {"y": joined(reducer.start, reducer.join, top), "n": n, "top": top})
-        empty = t.compare("eq", begin, end)
-        t.store("Y", k, t.select(empty, v.constant(0.0), result, v.type))
-
-    return write
+    top = v.constant(0.0)
+    if reducer.topped:
+        top = _written(t, "where(isfinite(y), y, 0)", {"y": joined(-math.inf, "max(y, x)", top)})
+    result = _written(t, reducer.finish, {"y": joined(reducer.start, reducer.join, top), "n": n, "top": top})
+    t.store("Y", k, begin.equals(end).choose(0.0, result))
 
 
-def _spread(s: Segments, reducer: Reducer) -> Write:
+def _spread(s: Segments, reducer: Reducer, t: Threads, k: Term) -> None:
     """dX[i, d] = what each row i of segment m gets of dY[m, d]."""
     names = Expression.parse(reducer.back).names
+    m, d = t.split(k, t.w.width)
+    begin, end = s.span(t, m)
+    known = {"n": t.counted(end - begin), "dy": t.load("dY", k)}
+    if "y" in names:
+        known["y"] = t.load("Y", k)
 
-    def write(t: Threads, k: str) -> None:
-        m, d = t.split(k, t.word("width"))
-        begin, end = s.span(t, m)
-        known = {"n": _size(t, begin, end), "dy": t.load("dY", k)}
-        if "y" in names:
-            known["y"] = t.load("Y", k)
+    def row(i: Term) -> None:
+        values = known | _weight(t, "w" in names, i) | ({"x": s.data(t, i, d)} if "x" in names else {})
+        t.store("dX", i * t.w.width + d, _written(t, reducer.back, values))
 
-        def row(i: str) -> None:
-            values = known | _weight(t, "w" in names, i) | ({"x": s.data(t, i, d)} if "x" in names else {})
-            t.store("dX", t.add(t.mul(i, t.word("width")), d), _written(t, reducer.back, values))
-
-        count_loop(t.lines, begin, end, row)
-
-    return write
+    count_loop(t.lines, begin, end, row)
 
 
-def _weigh(s: Segments, reducer: Reducer) -> Write:
+def _weigh(s: Segments, reducer: Reducer, t: Threads, m: Term) -> None:
     """dSCALARS[i] = the sum over the elements of each row i of segment m."""
 
-    def write(t: Threads, m: str) -> None:
-        v = t.single
+    def row(i: Term) -> None:
+        picked, good = s.picked(t, i)
 
-        def row(i: str) -> None:
-            picked, good = s.picked(t, i)
+        def of_element(d: Term) -> Term:
+            values = {"dy": s.element(t, "dY", m, d), "x": s.element(t, "DATA", picked, d)}
+            return _written(t, reducer.back_scalar, values)
 
-            def of_element(d: str) -> str:
-                values = {"dy": s.element(t, "dY", m, d), "x": s.element(t, "DATA", picked, d)}
-                return _written(t, reducer.back_scalar, values)
+        t.store("dSCALARS", i, t.where(good, lambda: t.total(0, t.w.elements, of_element), 0.0))
 
-            total = t.where(good, lambda: t.total("0", t.word("elements"), of_element), v.constant(0.0), v.type)
-            t.store("dSCALARS", i, total)
-
-        count_loop(t.lines, *s.span(t, m), row)
-
-    return write
+    count_loop(t.lines, *s.span(t, m), row)
 
 
-def _weight(t: Threads, weighted: bool, i: str) -> dict[str, str]:
+def _weight(t: Threads, weighted: bool, i: Term) -> dict[str, Term]:
     """Return the scalar of row i as a value of formulas, none where these have none."""
     return {"w": t.load("SCALARS", i)} if weighted else {}
 
@@ -163,7 +145,7 @@ def _told(r: Reducer) -> str:
     return str((r.start, r.join, r.finish, r.back, r.back_scalar))
 
 
-def _written(t: Threads, text: str, values: Mapping[str, str]) -> str:
+def _written(t: Threads, text: str, values: Mapping[str, Term]) -> Term:
     return Emission(t.single, values).write(Expression.parse(text))
 
 
@@ -184,7 +166,7 @@ def _forward(row: Forward, op: OpView, specs: Mapping[str, TensorSpec]) -> Launc
         s = Segments(M, width, rows, DATA.shape[0], _bits(INDICES), DATA.dtype)
         if division is BY_IDS:
             return _of_ids(s, row.reducer, read)
-        sums = s.launch(f"segments {_told(row.reducer)}", M * width, read, _reduction(s, row.reducer))
+        sums = s.launch(f"segments {_told(row.reducer)}", M * width, read, partial(_reduction, s, row.reducer))
         return LaunchChain((starts_launch(division, M, rows), sums))
 
     if not division.counted:
@@ -203,26 +185,25 @@ def _of_ids(s: Segments, reducer: Reducer, read: Iterable[str]) -> Launch:
     """Return the launches of segments whose rows stand anywhere: zeros, first occurrences of ids, then sums."""
     ids = Occurrences(s.rows, s.count, 32, 0, BY_IDS.letter, STRANGE)
 
-    def write(t: Threads, k: str) -> None:
-        v = t.single
-        first, d = t.split(k, t.word("width"))
-        end = t.word("indices_count")
+    def write(t: Threads, k: Term) -> None:
+        first, d = t.split(k, t.w.width)
+        end = t.w.indices_count
 
-        def counted(i: str, n: str) -> tuple[str, str]:
-            return t.index("next", i), t.add(n, 1)
+        def counted(i: Term, n: Term) -> tuple[Term, Term]:
+            return t.index("next", i), n + 1
 
-        def joined(i: str, y: str) -> tuple[str, str]:
+        def joined(i: Term, y: Term) -> tuple[Term, Term]:
             values = {"y": y, "x": s.data(t, i, d), **_weight(t, reducer.weighted, i)}
             return t.index("next", i), _written(t, reducer.join, values)
 
         def segment() -> None:
-            y = t.gather(first, end, v.type, v.constant(reducer.start), joined)
-            n = t.gather(first, end, "i64", "0", counted)
+            y = t.gather(first, end, t.single.constant(reducer.start), joined)
+            n = t.gather(first, end, 0, counted)
             values = {"y": y, "n": t.counted(n)}
-            place = t.add(t.mul(t.index("indices", first, 32), t.word("width")), d)
+            place = t.index("indices", first, 32) * t.w.width + d
             t.store("Y", place, _written(t, reducer.finish, values))
 
-        when(t.lines, t.compare("ne", t.index("first", first), 0), segment)
+        when(t.index("first", first).differs(0), segment)
 
     words = {**ids.words, "width": max(1, s.width), "table": s.table, **addresses(*read)}
     told = f"segments of ids {_told(reducer)} {s.bits} {s.dtype.label}"
@@ -237,27 +218,27 @@ def _from_ids(row: Backward, s: Segments, there: Collection[str]) -> Launch:
     words = {"width": max(1, s.width), "segments": s.count, "many": Scratch()}
     words |= {**addresses(*sorted({"dX", *there})), "by": Slot(row.division.letter)}
 
-    def count(t: Threads, i: str) -> None:
+    def count(t: Threads, i: Term) -> None:
         m = t.index("by", i, 32)
-        good = t.below(m, t.word("segments"))
-        when(t.lines, good, lambda: (t.add_to("many", m), None)[1])
+        good = m.below(t.w.segments)
+        when(good, lambda: (t.add_to("many", m), None)[1])
         t.require(good)
 
-    def spread(t: Threads, k: str) -> None:
-        i, d = t.split(k, t.word("width"))
+    def spread(t: Threads, k: Term) -> None:
+        i, d = t.split(k, t.w.width)
         m = t.index("by", i, 32)
 
         def row_of_segment() -> None:
             n = t.counted(t.index("many", m))
-            values = {"n": n, "dy": t.load("dY", t.add(t.mul(m, t.word("width")), d))}
+            values = {"n": n, "dy": t.load("dY", m * t.w.width + d)}
             t.store("dX", k, _written(t, reducer.back, values | _weight(t, reducer.weighted, i)))
 
-        when(t.lines, t.below(m, t.word("segments")), row_of_segment)
+        when(m.below(t.w.segments), row_of_segment)
 
     told = f"of ids {_told(reducer)}"
     return LaunchChain(
         (
-            each_launch("no rows of ids", s.count, words, lambda t, m: t.put("many", m, "0"), scratch_bytes=scratch),
+            each_launch("no rows of ids", s.count, words, lambda t, m: t.put("many", m, 0), scratch_bytes=scratch),
             each_launch("rows of ids", s.rows, words, count, complaint=STRANGE, scratch_bytes=scratch),
             each_launch(f"spread {told}", s.rows * s.width, words, spread, scratch_bytes=scratch),
         )
@@ -271,11 +252,12 @@ def _backward(row: Backward, op: OpView, specs: Mapping[str, TensorSpec]) -> Lau
     there = {letter for letter in op.input_letters if letter not in row.shapes} - {row.division.letter}
     if row.division is BY_IDS:
         return _from_ids(row, s, there)
-    launches = [starts_launch(row.division, M, rows)]
-    launches.append(s.launch(f"spread {_told(reducer)}", M * s.width, sorted({"dX", *there}), _spread(s, reducer)))
+    letters = sorted({"dX", *there})
+    spread = s.launch(f"spread {_told(reducer)}", M * s.width, letters, partial(_spread, s, reducer))
+    launches = [starts_launch(row.division, M, rows), spread]
     if row.weights:
         letters = sorted({"dSCALARS", *there})
-        launches.append(s.launch(f"weigh {_told(reducer)}", M, letters, _weigh(s, reducer)))
+        launches.append(s.launch(f"weigh {_told(reducer)}", M, letters, partial(_weigh, s, reducer)))
     return LaunchChain(tuple(launches))
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tazza.codegen.block import Word
-from tazza.codegen.loop import carry_loop
+from tazza.codegen.loop import fold_loop
+from tazza.codegen.term import Number, Term
 from tazza.data_class import dataclass
 from tazza.engines.cuda.threads import Threads
 from tazza.tensor import TensorSpec
 
-Span = tuple[str, str]
+Span = tuple[Number, Number]
 """From where to before where."""
 
 
@@ -45,26 +46,20 @@ def image_pair(specs: Mapping[str, TensorSpec], given: str, made: str, order: st
     return image, larger
 
 
-def split_image(t: Threads, name: str, i: str) -> tuple[str, str, str, str]:
+def split_image(t: Threads, name: str, i: Term) -> tuple[Term, Term, Term, Term]:
     """Return the numbers a, h, w, b of element i."""
-    rest, b = t.split(i, t.word("behind"))
-    rest, w = t.split(rest, t.word(f"{name}W"))
-    a, h = t.split(rest, t.word(f"{name}H"))
-    return a, h, w, b
+    rest, b = t.split(i, t.w.behind)
+    rest, w = t.split(rest, t.w[f"{name}W"])
+    return *t.split(rest, t.w[f"{name}H"]), w, b
 
 
-def place_of(t: Threads, name: str, at: tuple[str, str, str, str]) -> str:
+def place_of(t: Threads, name: str, at: tuple[Term, Term, Term, Term]) -> Term:
     """Return which element has these numbers."""
     a, h, w, b = at
-    line = t.add(t.mul(a, t.word(f"{name}H")), h)
-    return t.add(t.mul(t.add(t.mul(line, t.word(f"{name}W")), w), t.word("behind")), b)
+    return ((a * t.w[f"{name}H"] + h) * t.w[f"{name}W"] + w) * t.w.behind + b
 
 
-def summed(t: Threads, rows: Span, columns: Span, value: Callable[[str, str], str]) -> str:
+def summed(t: Threads, rows: Span, columns: Span, value: Callable[[Term, Term], Term]) -> Term:
     """Return the sum of `value(i, j)` in float32 over rows i and columns j."""
-    v = t.single
-
-    def row(i: str, sums: Sequence[str]) -> list[str]:
-        return [t.total(*columns, lambda j: value(i, j), sums[0])]
-
-    return carry_loop(v, *rows, [v.constant(0.0)], row)[0]
+    zero = t.single.constant(0.0)
+    return fold_loop(*rows, zero, lambda i, total: t.total(*columns, lambda j: value(i, j), total))

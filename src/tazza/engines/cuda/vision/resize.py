@@ -9,13 +9,14 @@ are cut off make it one more at either side.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from tazza.codegen.block import Word, float_word
+from tazza.codegen.term import Term
 from tazza.data_class import dataclass
-from tazza.engines.cuda.threads import Threads, each_launch
+from tazza.engines.cuda.threads import Threads, Write, each_launch
 from tazza.engines.cuda.translated import addresses, translated
 from tazza.engines.cuda.vision.image import Images, Span, image_pair, place_of, split_image, summed
 from tazza.operator import Launch, OpSchema, OpView, Unsupported
@@ -30,6 +31,16 @@ from tazza.ops.vision.resize import (
 from tazza.tensor import TensorSpec
 
 
+def _float(i: Term) -> Term:
+    """Return a whole number in float32."""
+    return i.to("float").splat(1)
+
+
+def _whole(x: Term) -> Term:
+    """Return a number without its fraction."""
+    return x.lane(0).to("i64")
+
+
 @dataclass(frozen=True, slots=True)
 class Axis:
     """Writes where places of one dimension, `H` or `W`, of what was resized come from."""
@@ -37,110 +48,95 @@ class Axis:
     t: Threads
     name: str
 
-    def step(self) -> str:
+    def step(self) -> Term:
         """Return the scale, or how far apart places are, in float32."""
-        t = self.t
-        return t.narrow(t.real(f"step{self.name}"))
-
-    def float_of(self, i: str) -> str:
-        """Return a whole number in float32."""
-        return self.t.single.splat(self.t.lines.let(f"sitofp i64 {i} to float"))
-
-    def whole_of(self, x: str) -> str:
-        """Return a number without its fraction."""
-        one = self.t.lines.let(f"extractelement {self.t.single.type} {x}, i32 0")
-        return self.t.lines.let(f"fptosi float {one} to i64")
+        return self.t.real(f"step{self.name}").to("float")
 
     @property
-    def last(self) -> str:
+    def last(self) -> Term:
         """The last place in the image."""
-        return self.t.two("sub", self.t.word(f"image{self.name}"), 1)
+        return self.t.w[f"image{self.name}"] - 1
 
     @property
-    def count(self) -> str:
+    def count(self) -> Term:
         """How many places there are in what was resized."""
-        return self.t.word(f"resized{self.name}")
+        return self.t.w[f"resized{self.name}"]
 
     # -- the nearest -----------------------------------------------------------------------------------------------
 
-    def nearest(self, i: str) -> str:
+    def nearest(self, i: Term) -> Term:
         """Return the place that place i is taken from."""
-        return self.t.least(self.whole_of(self.t.single.div(self.float_of(i), self.step())), self.last)
+        return _whole(_float(i) / self.step()).at_most(self.last)
 
-    def from_nearest(self, p: str) -> Span:
+    def from_nearest(self, p: Term) -> Span:
         """Return the places that may be taken from place p."""
-        t, v = self.t, self.t.single
-        begin, end = (self.whole_of(v.mul(self.float_of(one), self.step())) for one in (p, t.add(p, 1)))
-        behind = t.select(t.compare("eq", p, self.last), self.count, t.add(end, 2))
-        first = self.t.least(self.t.most(t.two("sub", begin, 2), 0), self.count)
-        return first, self.t.most(first, self.t.least(behind, self.count))
+        begin, end = (_whole(_float(one) * self.step()) for one in (p, p + 1))
+        behind = p.equals(self.last).choose(self.count, end + 2)
+        first = (begin - 2).at_least(0).at_most(self.count)
+        return first, first.at_least(behind.at_most(self.count))
 
     # -- between two -----------------------------------------------------------------------------------------------
 
-    def between(self, i: str) -> tuple[tuple[str, str], tuple[str, str]]:
+    def between(self, i: Term) -> tuple[tuple[Term, Term], tuple[Term, Term]]:
         """Return both neighbours of place i, with their weights."""
-        v = self.t.single
-        at = v.mul(self.float_of(i), self.step())
-        low = self.t.least(self.whole_of(at), self.last)
-        behind = v.sub(at, self.float_of(low))
-        return (low, v.sub(v.constant(1.0), behind)), (self.t.least(self.t.add(low, 1), self.last), behind)
+        at = _float(i) * self.step()
+        low = _whole(at).at_most(self.last)
+        behind = at - _float(low)
+        return (low, 1.0 - behind), ((low + 1).at_most(self.last), behind)
 
-    def from_between(self, p: str) -> Span:
+    def from_between(self, p: Term) -> Span:
         """Return the places that may have place p as a neighbour; all where they are not apart."""
-        t, v = self.t, self.t.single
         step = self.step()
-        apart = t.lines.let(f"extractelement {v.mask} {v.compare('ogt', step, v.constant(0.0))}, i32 0")
-        safe = t.select(apart, step, v.constant(1.0), v.type)
-        begin = self.whole_of(v.div(self.float_of(t.two("sub", p, 1)), safe))
-        end = self.whole_of(v.div(self.float_of(t.add(p, 1)), safe))
-        first = self.t.least(self.t.most(t.two("sub", begin, 2), 0), self.count)
-        behind = self.t.most(first, self.t.least(t.add(end, 3), self.count))
-        return t.select(apart, first, 0), t.select(apart, behind, self.count)
+        apart = (step > 0.0).lane(0)
+        safe = apart.choose(step, 1.0)
+        begin = _whole(_float(p - 1) / safe)
+        end = _whole(_float(p + 1) / safe)
+        first = (begin - 2).at_least(0).at_most(self.count)
+        behind = first.at_least((end + 3).at_most(self.count))
+        return apart.choose(first, 0), apart.choose(behind, self.count)
 
-    def weight(self, i: str, p: str) -> str:
+    def weight(self, i: Term, p: Term) -> Term:
         """Return how much place p counts for place i."""
-        t, v = self.t, self.t.single
-        total = v.constant(0.0)
+        total = self.t.single.constant(0.0)
         for place, weight in self.between(i):
-            own = t.select(t.compare("eq", place, p), weight, v.constant(0.0), v.type)
-            total = v.add(total, own)
+            total += place.equals(p).choose(weight, 0.0)
         return total
 
 
-def _nearest(t: Threads, i: str) -> None:
+def _nearest(t: Threads, i: Term) -> None:
     a, h, w, b = split_image(t, "resized", i)
     source = place_of(t, "image", (a, Axis(t, "H").nearest(h), Axis(t, "W").nearest(w), b))
     t.move(("X", source), ("Y", i), 4)
 
 
-def _nearest_back(t: Threads, i: str) -> None:
+def _nearest_back(t: Threads, i: Term) -> None:
     a, h, w, b = split_image(t, "image", i)
-    rows, columns, v = Axis(t, "H"), Axis(t, "W"), t.single
+    rows, columns = Axis(t, "H"), Axis(t, "W")
 
-    def value(y: str, x: str) -> str:
-        taken = t.lines.let(f"and i1 {t.compare('eq', rows.nearest(y), h)}, {t.compare('eq', columns.nearest(x), w)}")
-        return t.where(taken, lambda: t.load("dY", place_of(t, "resized", (a, y, x, b))), v.constant(0.0), v.type)
+    def value(y: Term, x: Term) -> Term:
+        taken = rows.nearest(y).equals(h) & columns.nearest(x).equals(w)
+        return t.where(taken, lambda: t.load("dY", place_of(t, "resized", (a, y, x, b))), 0.0)
 
     t.store("dX", i, summed(t, rows.from_nearest(h), columns.from_nearest(w), value))
 
 
-def _bilinear(t: Threads, i: str) -> None:
+def _bilinear(t: Threads, i: Term) -> None:
     a, h, w, b = split_image(t, "resized", i)
-    v, total = t.single, t.single.constant(0.0)
+    total = t.single.constant(0.0)
     for y, vertical in Axis(t, "H").between(h):
         for x, horizontal in Axis(t, "W").between(w):
             found = t.load("X", place_of(t, "image", (a, y, x, b)))
-            total = v.add(total, v.mul(found, v.mul(vertical, horizontal)))
+            total += found * (vertical * horizontal)
     t.store("Y", i, total)
 
 
-def _bilinear_back(t: Threads, i: str) -> None:
+def _bilinear_back(t: Threads, i: Term) -> None:
     a, h, w, b = split_image(t, "image", i)
-    rows, columns, v = Axis(t, "H"), Axis(t, "W"), t.single
+    rows, columns = Axis(t, "H"), Axis(t, "W")
 
-    def value(y: str, x: str) -> str:
-        weight = v.mul(rows.weight(y, h), columns.weight(x, w))
-        return v.mul(weight, t.load("dY", place_of(t, "resized", (a, y, x, b))))
+    def value(y: Term, x: Term) -> Term:
+        weight = rows.weight(y, h) * columns.weight(x, w)
+        return weight * t.load("dY", place_of(t, "resized", (a, y, x, b)))
 
     t.store("dX", i, summed(t, rows.from_between(h), columns.from_between(w), value))
 
@@ -155,7 +151,7 @@ def _steps(op: OpView, image: Images, resized: Images, *, nearest: bool) -> tupl
     return h, w
 
 
-def _register(schema: OpSchema, write: Callable[[Threads, str], None], given: str, made: str, *, nearest: bool) -> None:
+def _register(schema: OpSchema, write: Write, given: str, made: str, *, nearest: bool) -> None:
     @translated(schema, float32={given})
     def resize(op: OpView, specs: Mapping[str, TensorSpec]) -> Launch | Unsupported:
         if op.has_input("scales"):

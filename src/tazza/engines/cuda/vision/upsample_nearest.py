@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tazza.codegen.term import Term
 from tazza.engines.cuda.shape.stride import strided_copy
 from tazza.engines.cuda.threads import Threads, each_launch
 from tazza.engines.cuda.translated import addresses, translated
@@ -23,16 +24,15 @@ def upsample_nearest(op: OpView, X: TensorSpec) -> Launch:
 def upsample_nearest_gradient(op: OpView, dX: TensorSpec) -> Launch:
     """Compile the sums."""
 
-    def write(t: Threads, i: str) -> None:
-        scale = t.word("scale")
-        line, w = t.split(i, t.word("W"))  # line h of an image is followed by the next image's
-        wide = t.mul(t.word("W"), scale)
+    def write(t: Threads, i: Term) -> None:
+        scale = t.w.scale
+        line, w = t.split(i, t.w.W)  # line h of an image is followed by the next image's
+        wide = t.w.W * scale
 
-        def value(y: str, x: str) -> str:
-            first = t.add(t.mul(t.add(t.mul(line, scale), y), wide), t.mul(w, scale))
-            return t.load("dY", t.add(first, x))
+        def value(y: Term, x: Term) -> Term:
+            return t.load("dY", (line * scale + y) * wide + w * scale + x)
 
-        t.store("dX", i, summed(t, ("0", scale), ("0", scale), value))
+        t.store("dX", i, summed(t, (0, scale), (0, scale), value))
 
     words = {"W": max(1, dX.shape[-1]), "scale": op.scale, **addresses("dY", "dX")}
     return each_launch("upsampled sums", dX.size, words, write)

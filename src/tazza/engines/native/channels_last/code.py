@@ -26,11 +26,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
+from tazza.codegen.function import Emission, finished
 from tazza.codegen.loop import carry_loop, count_loop, each_vector, lanes_below, lanes_of, share
-from tazza.codegen.rows import element
-from tazza.codegen.vector import Emission
+from tazza.codegen.term import Lines, Term
 from tazza.codegen.writer import FLOAT, Writer
 from tazza.data_class import dataclass
 from tazza.operator import Expression
@@ -63,153 +62,149 @@ class _Passes(Writer):
     def __init__(self, lines: Lines, fields: Fields) -> None:
         super().__init__(lines, fields)
         self.wide = lanes_of(lines, DataType.DOUBLE)
-        after = self.mul(self.mul(self.w.chunks, self.w.width), 2)
+        after = self.w.chunks * self.w.width * 2
         self.partial = self.w.scratch
-        self.vectors = {
-            name: element(lines, self.partial, self.add(after, self.mul(self.w.width, k)))
-            for k, name in enumerate(VECTORS)
-        }
+        self.vectors = {name: self.partial.at(after + self.w.width * k) for k, name in enumerate(VECTORS)}
 
     # -- loops ---------------------------------------------------------------------------------------------------------
 
-    def each_chunk(self, body: Callable[[str, str, str], None], *, backwards: bool = False) -> None:
+    def each_chunk(self, body: Callable[[Term, Term, Term], None], *, backwards: bool = False) -> None:
         """Run `body(chunk, first row, row behind the last)` for the chunks of this thread."""
         first, last = share(self.lines, self.w.chunks)
 
-        def chunk(i: str) -> None:
+        def chunk(i: Term) -> None:
             if backwards:
-                i = self.sub(self.add(first, self.sub(last, 1)), i)
-            begin = self.mul(i, self.w.chunk_rows)
-            body(i, begin, self.least(self.w.rows, self.add(begin, self.w.chunk_rows)))
+                i = first + (last - 1) - i
+            begin = i * self.w.chunk_rows
+            body(i, begin, self.w.rows.at_most(begin + self.w.chunk_rows))
 
         count_loop(self.lines, first, last, chunk)
 
-    def each_row(self, begin: str, end: str, unrolled: int, body: Callable[[Sequence[str]], None]) -> None:
-        """Run `body(offsets)` for rows, `unrolled` of them at once and then the rest one by one."""
-        whole = self.div(self.sub(end, begin), unrolled)
+    def each_row(
+        self, begin: Term, end: Term, unrolled: int, body: Callable[[Sequence[Term], Term, Term | None], None]
+    ) -> None:
+        """Run `body(offsets, i, mask)` for vectors i of rows, `unrolled` rows at once and then the rest one by one."""
+        whole = (end - begin) // unrolled
 
-        def group(k: str) -> None:
-            row = self.add(begin, self.mul(k, unrolled))
-            start = self.mul(row, self.w.width)
-            body([start, *(self.add(start, self.mul(self.w.width, r)) for r in range(1, unrolled))])
+        def rows(offsets: Sequence[Term]) -> None:
+            each_vector(self.v, 0, self.w.width, lambda i, mask: body(offsets, i, mask))
 
-        count_loop(self.lines, "0", whole, group)
-        rest = self.add(begin, self.mul(whole, unrolled))
-        count_loop(self.lines, rest, end, lambda row: body([self.mul(row, self.w.width)]))
+        def group(k: Term) -> None:
+            start = (begin + k * unrolled) * self.w.width
+            rows([start, *(start + self.w.width * r for r in range(1, unrolled))])
 
-    def each_channel(self, body: Callable[[str, str], None]) -> None:
+        count_loop(self.lines, 0, whole, group)
+        rest = begin + whole * unrolled
+        count_loop(self.lines, rest, end, lambda row: rows([row * self.w.width]))
+
+    def each_channel(self, body: Callable[[Term, Term], None]) -> None:
         """Run `body(c, mask)` for the channels of this thread, in vectors of float64."""
         count = self.wide.count
 
-        def vector(k: str) -> None:
-            c = self.mul(k, count)
-            body(c, lanes_below(self.wide, self.sub(self.w.channels, c)))
+        def vector(k: Term) -> None:
+            c = k * count
+            body(c, lanes_below(self.wide, self.w.channels - c))
 
-        count_loop(self.lines, *share(self.lines, self.pieces(self.w.channels, count)), vector)
+        count_loop(self.lines, *share(self.lines, self.w.channels.pieces(count)), vector)
 
     # -- sums ----------------------------------------------------------------------------------------------------------
 
-    def sum_up(self, terms: Callable[[str, Sequence[str], str, str | None], tuple[str, str]]) -> None:
+    def sum_up(self, terms: Callable[[Term, Sequence[Term], Term, Term | None], tuple[Term, Term]]) -> None:
         """Add `terms(start of the chunk, offsets of rows, i, mask)`, two vectors, to the sums of the chunk."""
         v, width = self.v, self.w.width
 
-        def chunk(number: str, begin: str, end: str) -> None:
-            firsts = element(self.lines, self.partial, self.mul(self.mul(number, width), 2))
-            seconds = element(self.lines, firsts, width)
-            start = self.mul(begin, width)
+        def chunk(number: Term, begin: Term, end: Term) -> None:
+            firsts = self.partial.at(number * width * 2)
+            both = firsts, firsts.at(width)
+            start = begin * width
 
-            def clear(i: str, mask: str | None) -> None:
-                v.store(v.constant(0.0), firsts, i, mask, dtype=FLOAT)
-                v.store(v.constant(0.0), seconds, i, mask, dtype=FLOAT)
+            def clear(i: Term, mask: Term | None) -> None:
+                for sums in both:
+                    v.store(v.constant(0.0), sums, i, mask)
 
-            def rows(offsets: Sequence[str]) -> None:
-                def add(i: str, mask: str | None) -> None:
-                    for value, sums in zip(terms(start, offsets, i, mask), (firsts, seconds), strict=True):
-                        v.store(v.add(v.load(sums, i, mask, dtype=FLOAT), value), sums, i, mask, dtype=FLOAT)
+            def add(offsets: Sequence[Term], i: Term, mask: Term | None) -> None:
+                for value, sums in zip(terms(start, offsets, i, mask), both, strict=True):
+                    v.store(v.load(sums, i, mask) + value, sums, i, mask)
 
-                each_vector(v, "0", width, add)
-
-            each_vector(v, "0", width, clear)
-            self.each_row(begin, end, SUMMED, rows)
+            each_vector(v, 0, width, clear)
+            self.each_row(begin, end, SUMMED, add)
 
         self.each_chunk(chunk)
 
     def each_sum(
         self,
-        c: str,
-        mask: str,
-        starts: Sequence[str],
-        body: Callable[[str, str, Sequence[str], Sequence[str]], Sequence[str]],
-    ) -> list[str]:
+        c: Term,
+        mask: Term,
+        starts: Sequence[Term],
+        body: Callable[[Term, Term, Sequence[Term], Sequence[Term]], Sequence[Term]],
+    ) -> list[Term]:
         """Return what `values = body(chunk, place, both sums, values)` makes of vectors for all chunks and folds.
 
         `place` is where channels c, c + 1 ... of a fold stand in a row; everything is float64.
         """
         v, width = self.wide, self.w.width
 
-        def fold(j: str, carried: Sequence[str]) -> Sequence[str]:
-            place = self.add(self.mul(j, self.w.channels), c)
+        def fold(j: Term, carried: Sequence[Term]) -> Sequence[Term]:
+            place = j * self.w.channels + c
 
-            def chunk(number: str, values: Sequence[str]) -> Sequence[str]:
-                at = self.add(self.mul(self.mul(number, width), 2), place)
-                pair = [v.load(self.partial, i, mask, dtype=FLOAT) for i in (at, self.add(at, width))]
+            def chunk(number: Term, values: Sequence[Term]) -> Sequence[Term]:
+                at = number * width * 2 + place
+                pair = [v.load(self.partial, i, mask, dtype=FLOAT) for i in (at, at + width)]
                 return body(number, place, pair, values)
 
-            return carry_loop(v, "0", self.w.chunks, carried, chunk)
+            return carry_loop(0, self.w.chunks, carried, chunk)
 
-        return carry_loop(v, "0", self.w.folds, starts, fold)
+        return carry_loop(0, self.w.folds, starts, fold)
 
     # -- vectors of the channels ---------------------------------------------------------------------------------------
 
-    def of_channels(self, names: Sequence[str], i: str, mask: str | None) -> list[str]:
+    def of_channels(self, names: Sequence[str], i: Term, mask: Term | None) -> list[Term]:
         """Return vectors of the channels at one place of a row."""
-        return [self.v.load(self.vectors[name], i, mask, dtype=FLOAT) for name in names]
+        return [self.v.load(self.vectors[name], i, mask) for name in names]
 
-    def rounded(self, value: str) -> str:
+    def rounded(self, value: Term) -> Term:
         """Return float64 as it is after it was stored as float32."""
-        v = self.wide
-        short = self.lines.let(f"fptrunc {v.type} {value} to <{v.count} x float>")
-        return self.lines.let(f"fpext <{v.count} x float> {short} to {v.type}")
+        return value.to("float").to("double")
 
-    def keep(self, c: str, mask: str, **vectors: str) -> None:
+    def keep(self, c: Term, mask: Term, **vectors: Term) -> None:
         """Store what belongs to channels c, c + 1 ... once for each fold."""
 
-        def fold(j: str) -> None:
-            at = self.add(self.mul(j, self.w.channels), c)
+        def fold(j: Term) -> None:
+            at = j * self.w.channels + c
             for name, value in vectors.items():
                 self.wide.store(value, self.vectors[name], at, mask, dtype=FLOAT)
 
-        count_loop(self.lines, "0", self.w.folds, fold)
+        count_loop(self.lines, 0, self.w.folds, fold)
 
-    def recall(self, c: str, mask: str, mean: str, inv_std: str, *, bias: bool) -> None:
+    def recall(self, c: Term, mask: Term, mean: Term, inv_std: Term, *, bias: bool) -> None:
         """Keep mean, slope and maybe bias, for a mean and an inverse deviation as they are stored.
 
         So y has the same bits in both directions; where a channel does not vary, it is the bias.
         """
         v = self.wide
-        self.keep(c, mask, mean=mean, slope=v.mul(v.load(self.w.scale, c, mask, dtype=FLOAT), inv_std))
+        self.keep(c, mask, mean=mean, slope=v.load(self.w.scale, c, mask, dtype=FLOAT) * inv_std)
         if bias:
             self.keep(c, mask, bias=v.load(self.w.bias, c, mask, dtype=FLOAT))
 
 
-def added(v: Vector, values: Sequence[str]) -> str:
+def added(values: Sequence[Term]) -> Term:
     """Return the sum, by halves."""
     found = list(values)
     while len(found) > 1:
-        pairs = [v.add(found[i], found[i + 1]) for i in range(0, len(found) - 1, 2)]
+        pairs = [found[i] + found[i + 1] for i in range(0, len(found) - 1, 2)]
         found = pairs + found[len(found) // 2 * 2 :]
     return found[0]
 
 
-def multiplied(v: Vector, values: Sequence[str], others: Sequence[str]) -> str:
+def multiplied(values: Sequence[Term], others: Sequence[Term]) -> Term:
     """Return the sum of products, in two chains."""
-    chains: list[str] = []
+    chains: list[Term] = []
     for start in range(min(2, len(values))):
-        total = v.mul(values[start], others[start])
+        total = values[start] * others[start]
         for one, other in zip(values[start + 2 :: 2], others[start + 2 :: 2], strict=True):
-            total = v.fma(one, other, total)
+            total = one.fma(other, total)
         chains.append(total)
-    return added(v, chains)
+    return added(chains)
 
 
 @dataclass(frozen=True)
@@ -229,10 +224,10 @@ class Forward:
         passes = _Passes(lines, FORWARD)
         v, X = passes.v, passes.w.X
 
-        def terms(start: str, offsets: Sequence[str], i: str, mask: str | None) -> tuple[str, str]:
-            first = v.load(X, passes.add(start, i), mask, dtype=FLOAT)
-            found = [v.sub(v.load(X, passes.add(at, i), mask, dtype=FLOAT), first) for at in offsets]
-            return added(v, found), multiplied(v, found, found)
+        def terms(start: Term, offsets: Sequence[Term], i: Term, mask: Term | None) -> tuple[Term, Term]:
+            first = v.load(X, start + i, mask)
+            found = [v.load(X, at + i, mask) - first for at in offsets]
+            return added(found), multiplied(found, found)
 
         passes.sum_up(terms)
         passes.wait()
@@ -244,49 +239,44 @@ class Forward:
         v, w = passes.v, passes.w
         S = passes.tail.take(self.operands, "ptr")
 
-        def rows(starts: Sequence[str]) -> None:
-            def one(i: str, mask: str | None) -> None:
-                mean, slope, bias = passes.of_channels(("mean", "slope", "bias"), i, mask)
-                for start in starts:
-                    at = passes.add(start, i)
-                    values = {"y": v.fma(v.sub(v.load(w.X, at, mask, dtype=FLOAT), mean), slope, bias)}
-                    values |= {f"s{k}": v.load(s, at, mask, dtype=FLOAT) for k, s in enumerate(S)}
-                    found = values["y"] if self.epilogue is None else Emission(v, values).write(self.epilogue)
-                    v.store(found, w.Y, at, mask, dtype=FLOAT)
-
-            each_vector(v, "0", w.width, one)
+        def rows(starts: Sequence[Term], i: Term, mask: Term | None) -> None:
+            mean, slope, bias = passes.of_channels(("mean", "slope", "bias"), i, mask)
+            for start in starts:
+                at = start + i
+                y = (v.load(w.X, at, mask) - mean).fma(slope, bias)
+                others = [v.load(s, at, mask) for s in S]
+                v.store(finished(v, self.epilogue, y, others), w.Y, at, mask)
 
         passes.each_chunk(lambda _, begin, end: passes.each_row(begin, end, APPLIED, rows), backwards=True)
 
 
-def _statistics(passes: _Passes, c: str, mask: str) -> None:
+def _statistics(passes: _Passes, c: Term, mask: Term) -> None:
     """Write the saved and the running pair of a vector of channels, and what the last pass reads."""
-    v, w, lines = passes.wide, passes.w, passes.lines
-    n, one = v.of_double(w.n), v.constant(1.0)
+    v, w = passes.wide, passes.w
+    n = v.full(w.n)
     origin = v.load(w.X, c, mask, dtype=FLOAT)
 
-    def join(chunk: str, place: str, sums: Sequence[str], values: Sequence[str]) -> Sequence[str]:
+    def join(chunk: Term, place: Term, sums: Sequence[Term], values: Sequence[Term]) -> Sequence[Term]:
         """Add the sums of a chunk of one fold, which count from its own first row, as sums that count from X[0]."""
-        begin = passes.mul(chunk, w.chunk_rows)
-        rows = passes.sub(passes.least(w.rows, passes.add(begin, w.chunk_rows)), begin)
-        some = v.splat(lines.let(f"uitofp i64 {rows} to double"))
-        step = v.sub(v.load(w.X, passes.add(passes.mul(begin, w.width), place), mask, dtype=FLOAT), origin)
+        begin = chunk * w.chunk_rows
+        rows = w.rows.at_most(begin + w.chunk_rows) - begin
+        some = v.full(rows.to_unsigned("double"))
+        step = v.load(w.X, begin * w.width + place, mask, dtype=FLOAT) - origin
         first, second = sums
-        moved = v.mul(some, step)
-        square = v.fma(v.add(v.add(first, first), moved), step, second)
-        return [v.add(values[0], v.add(first, moved)), v.add(values[1], square)]
+        moved = some * step
+        square = (first + first + moved).fma(step, second)
+        return [values[0] + (first + moved), values[1] + square]
 
     total, squares = passes.each_sum(c, mask, [v.constant(0.0)] * 2, join)
-    away = v.div(total, n)
-    mean = v.add(origin, away)
-    variance = v.floor_at(v.sub(v.div(squares, n), v.mul(away, away)), 0.0)
-    root = v.intrinsic("sqrt", v.add(variance, v.of_double(w.epsilon)))
-    inv_std = v.div(one, root)
-    unbiased = v.mul(variance, v.div(n, v.sub(n, one)))
-    old = v.of_double(w.momentum)
-    new = v.sub(one, old)
+    away = total / n
+    mean = origin + away
+    variance = (squares / n - away * away).at_least(0.0)
+    inv_std = 1.0 / (variance + v.full(w.epsilon)).intrinsic("sqrt")
+    unbiased = variance * (n / (n - 1.0))
+    old = v.full(w.momentum)
+    new = 1.0 - old
     for value, before, after in ((mean, "mean", "running_mean"), (unbiased, "var", "running_var")):
-        blend = v.fma(old, v.load(w[before], c, mask, dtype=FLOAT), v.mul(new, value))
+        blend = old.fma(v.load(w[before], c, mask, dtype=FLOAT), new * value)
         v.store(blend, w[after], c, mask, dtype=FLOAT)
     v.store(mean, w.saved_mean, c, mask, dtype=FLOAT)
     v.store(inv_std, w.saved_inv_std, c, mask, dtype=FLOAT)
@@ -307,16 +297,15 @@ class Backward:
     def write(self, lines: Lines) -> None:
         """Write the work of one thread."""
         passes = _Passes(lines, BACKWARD)
-        v = passes.v
         passes.each_channel(lambda c, mask: self._recall(passes, c, mask))
         passes.wait()
 
-        def terms(start: str, starts: Sequence[str], i: str, mask: str | None) -> tuple[str, str]:
+        def terms(start: Term, starts: Sequence[Term], i: Term, mask: Term | None) -> tuple[Term, Term]:
             del start
             mean, slope, bias = passes.of_channels(("mean", "slope", "bias"), i, mask)  # LLVM drops the idle ones
-            pairs = [self._pair(passes, passes.add(start, i), mask, (mean, slope, bias)) for start in starts]
+            pairs = [self._pair(passes, start + i, mask, (mean, slope, bias)) for start in starts]
             gradients = [dz for _, dz in pairs]
-            return added(v, gradients), multiplied(v, [away for away, _ in pairs], gradients)
+            return added(gradients), multiplied([away for away, _ in pairs], gradients)
 
         passes.sum_up(terms)
         passes.wait()
@@ -324,48 +313,46 @@ class Backward:
         passes.wait()
         self._apply(passes)
 
-    def _recall(self, passes: _Passes, c: str, mask: str) -> None:
+    def _recall(self, passes: _Passes, c: Term, mask: Term) -> None:
         """Write what the forward direction took."""
         mean, inv_std = (passes.wide.load(passes.w[name], c, mask, dtype=FLOAT) for name in ("mean", "inv_std"))
         passes.recall(c, mask, mean, inv_std, bias=self.prologue is not None)
 
-    def _pair(self, passes: _Passes, at: str, mask: str | None, vectors: tuple[str, str, str]) -> tuple[str, str]:
+    def _pair(
+        self, passes: _Passes, at: Term, mask: Term | None, vectors: tuple[Term, Term, Term]
+    ) -> tuple[Term, Term]:
         """Return X - mean and dZ; slope and bias are read where there is a prologue."""
         v, (mean, slope, bias) = passes.v, vectors
-        x, dy = (v.load(passes.w[name], at, mask, dtype=FLOAT) for name in ("X", "dY"))
-        away = v.sub(x, mean)
+        x, dy = (v.load(passes.w[name], at, mask) for name in ("X", "dY"))
+        away = x - mean
         if self.prologue is None:
             return away, dy
-        return away, Emission(v, {"dy": dy, "y": v.fma(away, slope, bias)}).write(self.prologue)
+        return away, Emission(v, {"dy": dy, "y": away.fma(slope, bias)}).write(self.prologue)
 
     def _apply(self, passes: _Passes) -> None:
         v, w = passes.v, passes.w
 
-        def rows(starts: Sequence[str]) -> None:
-            def one(i: str, mask: str | None) -> None:
-                mean, slope, bias, constant, factor = passes.of_channels(VECTORS, i, mask)
-                for start in starts:
-                    at = passes.add(start, i)
-                    away, dz = self._pair(passes, at, mask, (mean, slope, bias))
-                    found = v.mul(slope, v.fma(away, factor, v.sub(dz, constant)))
-                    v.store(found, w.dX, at, mask, dtype=FLOAT)
-
-            each_vector(v, "0", w.width, one)
+        def rows(starts: Sequence[Term], i: Term, mask: Term | None) -> None:
+            mean, slope, bias, constant, factor = passes.of_channels(VECTORS, i, mask)
+            for start in starts:
+                at = start + i
+                away, dz = self._pair(passes, at, mask, (mean, slope, bias))
+                v.store(slope * away.fma(factor, dz - constant), w.dX, at, mask)
 
         passes.each_chunk(lambda _, begin, end: passes.each_row(begin, end, APPLIED, rows), backwards=True)
 
 
-def _gradients(passes: _Passes, c: str, mask: str) -> None:
+def _gradients(passes: _Passes, c: Term, mask: Term) -> None:
     """Write dscale and dbias, and what dX takes of them."""
     v, w = passes.wide, passes.w
 
-    def join(chunk: str, place: str, sums: Sequence[str], values: Sequence[str]) -> Sequence[str]:
+    def join(chunk: Term, place: Term, sums: Sequence[Term], values: Sequence[Term]) -> Sequence[Term]:
         del chunk, place
-        return [v.add(one, other) for one, other in zip(values, sums, strict=True)]
+        return [one + other for one, other in zip(values, sums, strict=True)]
 
     dbias, products = passes.each_sum(c, mask, [v.constant(0.0)] * 2, join)
-    inv_std, n = v.load(w.inv_std, c, mask, dtype=FLOAT), v.of_double(w.n)
-    dscale = v.mul(products, inv_std)
+    inv_std, n = v.load(w.inv_std, c, mask, dtype=FLOAT), v.full(w.n)
+    dscale = products * inv_std
     v.store(dbias, w.dbias, c, mask, dtype=FLOAT)
     v.store(dscale, w.dscale, c, mask, dtype=FLOAT)
-    passes.keep(c, mask, constant=v.div(dbias, n), factor=v.neg(v.div(v.mul(inv_std, dscale), n)))
+    passes.keep(c, mask, constant=dbias / n, factor=-(inv_std * dscale / n))

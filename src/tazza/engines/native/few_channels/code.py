@@ -14,12 +14,12 @@ with the filters U[panel][ky][kx][c][2 L]: 2 R vectors of sums stay in registers
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
-from tazza.codegen.loop import carry_loop, count_loop, lanes_below
-from tazza.codegen.rows import element, when
-from tazza.codegen.vector import finished
+from tazza.codegen.function import finished
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below, when
+from tazza.codegen.term import Lines, Term
 from tazza.data_class import dataclass
 from tazza.engines.native.few_channels.packing import PACKING, Packing, PackingWriter
 from tazza.operator import Expression
@@ -59,86 +59,77 @@ class _Writer(PackingWriter):
         self.run = code.packing.kW * code.packing.C
 
     def write(self) -> None:
-        w, lines = self.w, self.lines
-
         # For each panel of output channels, over the rows of a band: U[panel] stays in the cache meanwhile.
-        def band(image: str, row: str, count: str) -> None:
-            count_loop(lines, "0", self.pieces(w.K, self.panel), lambda p: self.outputs(p, image, row, count))
+        def band(image: Term, row: Term, count: Term) -> None:
+            count_loop(self.lines, 0, self.w.K.pieces(self.panel), lambda p: self.outputs(p, image, row, count))
 
         self.each_band(band)
 
     # -- Y -------------------------------------------------------------------------------------------------------------
 
-    def outputs(self, panel: str, image: str, row: str, count: str) -> None:
+    def outputs(self, panel: Term, image: Term, row: Term, count: Term) -> None:
         """Write a panel of Y for output rows row, row + 1 ..."""
-        w, lines, v, code = self.w, self.lines, self.v, self.code
-        k = self.mul(panel, self.panel)
-        ks = [self.add(k, half * v.count) for half in range(2)]
-        masks = [lanes_below(v, self.sub(w.K, one)) for one in ks]
+        w, v, code = self.w, self.v, self.code
+        k = panel * self.panel
+        ks = [k + half * v.count for half in range(2)]
+        masks = [lanes_below(v, w.K - one) for one in ks]
         bias = [v.load(w.b, *pair) if code.bias else v.constant(0.0) for pair in zip(ks, masks, strict=True)]
         # U[panel]: kH rows of kW * C numbers, each with 2 L filters.
-        filters = element(lines, w.U, self.mul(self.mul(panel, w.kH), self.run * self.panel))
+        filters = w.U.at(panel * w.kH * (self.run * self.panel))
 
         # For each output row of the band: its windows begin i * down rows into P.
-        def line(i: str) -> None:
-            windows = element(lines, self.P, self.mul(self.mul(i, w.down), w.pitch))
-            within = self.add(self.mul(image, w.y_image), self.mul(self.add(row, i), w.y_row))
+        def line(i: Term) -> None:
+            windows = self.P.at(i * w.down * w.pitch)
+            within = image * w.y_image + (row + i) * w.y_row
 
             # For each R pixels x ... x + R of the row: their windows begin x * across * C numbers into a row of P.
-            def tile(t: str) -> None:
-                x = self.mul(t, code.rows)
-                here = element(lines, windows, self.mul(x, self.step))
-                self.expect(element(lines, w.Y, self.add(within, self.mul(x, w.y_pixel))), ks)
+            def tile(t: Term) -> None:
+                x = t * code.rows
+                here = windows.at(x * self.step)
+                self.expect(w.Y.at(within + x * w.y_pixel), ks)
                 sums = self.register_tile(here, filters, bias)
                 # Y[r] = epilogue(sums) for those of the R pixels that the row has; both halves of the panel.
                 for r in range(code.rows):
-                    pixel = self.add(x, r)
-                    at = self.add(within, self.mul(pixel, w.y_pixel))
-                    halves = [
-                        (self.add(at, one), mask, value)
-                        for one, mask, value in zip(ks, masks, sums[2 * r : 2 * r + 2], strict=True)
-                    ]
-                    valid = lines.let(f"icmp slt i64 {pixel}, {w.oW}")
-                    when(lines, valid, lambda found=halves: self.keep(found))
+                    pixel = x + r
+                    at = within + pixel * w.y_pixel
+                    halves = list(zip([at + one for one in ks], masks, sums[2 * r : 2 * r + 2], strict=True))
+                    when(pixel < w.oW, partial(self.keep, halves))
 
-            count_loop(lines, "0", self.pieces(w.oW, code.rows), tile)
+            count_loop(self.lines, 0, w.oW.pieces(code.rows), tile)
 
-        count_loop(lines, "0", count, line)
+        count_loop(self.lines, 0, count, line)
 
-    def expect(self, start: str, columns: Sequence[str]) -> None:
+    def expect(self, start: Term, columns: Sequence[Term]) -> None:
         """Ask for where the outputs of a tile go, which takes as long as computing them."""
         # For each pixel, and each half of the panel.
         for r in range(self.code.rows):
-            pixel = element(self.lines, start, self.mul(self.w.y_pixel, r))
+            pixel = start.at(self.w.y_pixel * r)
             for column in columns:
-                self.lines.prefetch(element(self.lines, pixel, column), 0, write=True)
+                pixel.at(column).prefetch(0, write=True)
 
-    def register_tile(self, windows: str, filters: str, bias: Sequence[str]) -> list[str]:
+    def register_tile(self, windows: Term, filters: Term, bias: Sequence[Term]) -> list[Term]:
         """Return two vectors of sums for each of R pixels.
 
         The numbers of a row of a window are a loop, not text: windows overlap, and a compiler that sees which loads
         are the same keeps what they gave, for which there are no registers.
         """
-        v, code = self.v, self.code
 
         # For each row ky of a window: P[ky] and U[panel][ky].
-        def window_row(ky: str, sums: Sequence[str]) -> Sequence[str]:
-            source = element(self.lines, windows, self.mul(ky, self.w.pitch))
-            taps = element(self.lines, filters, self.mul(ky, self.run * self.panel))
+        def window_row(ky: Term, sums: Sequence[Term]) -> Sequence[Term]:
+            source, taps = windows.at(ky * self.w.pitch), filters.at(ky * (self.run * self.panel))
 
             # For each number j of that row: the pixel j / C of the window, its channel j % C.
-            def number(j: str, sums: Sequence[str]) -> Sequence[str]:
-                here, tap = element(self.lines, source, j), element(self.lines, taps, self.mul(j, self.panel))
+            def number(j: Term, sums: Sequence[Term]) -> Sequence[Term]:
+                here, tap = source.at(j), taps.at(j * self.panel)
                 # Y[r] += P[ky][r * across * C + j] * U[panel][ky][j], for R pixels and both vectors.
-                numbers = (element(self.lines, here, str(r * self.step)) for r in range(code.rows))
-                return self.add_outer(sums, numbers, self.pair(tap))
+                return self.add_outer(sums, (here.at(r * self.step) for r in range(self.code.rows)), self.pair(tap))
 
-            return carry_loop(v, "0", str(self.run), sums, number)
+            return carry_loop(0, self.run, sums, number)
 
         # The sums begin with b.
-        return carry_loop(v, "0", self.w.kH, list(bias) * code.rows, window_row)
+        return carry_loop(0, self.w.kH, list(bias) * self.code.rows, window_row)
 
-    def keep(self, halves: Sequence[tuple[str, str, str]]) -> None:
+    def keep(self, halves: Sequence[tuple[Term, Term, Term]]) -> None:
         """Write a pixel: for each half where it goes, its mask and its value before the epilogue."""
         for at, mask, value in halves:
             others = [self.v.load(S, at, mask) for S in self.S]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from tazza.codegen.block import BlockLaunch, Slot
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.image import filter_words, filters_to_pack
 from tazza.codegen.kernel import lane_count
 from tazza.codegen.loop import count_loop, lanes_below, share
-from tazza.codegen.rows import element
+from tazza.codegen.term import Lines, Term
 from tazza.codegen.writer import Writer, gather
 from tazza.data_class import dataclass
 from tazza.engines.native import native
@@ -61,16 +60,16 @@ def write_filters(lines: Lines) -> None:
     """Write the work of one thread: a vector of each panel for each tap and channel."""
     writer = Writer(lines, BLOCK)
     v, w = writer.v, writer.w
-    taps = writer.mul(writer.mul(w.kH, w.kW), w.C)
+    taps = w.kH * w.kW * w.C
 
-    def one(i: str) -> None:
-        tap, c = writer.div(writer.rem(i, taps), w.C), writer.rem(i, w.C)
-        pixel = writer.add(writer.mul(writer.div(tap, w.kW), w.w_y), writer.mul(writer.rem(tap, w.kW), w.w_x))
-        within = writer.add(pixel, writer.mul(c, w.w_c))
+    # For each panel, tap (ky, kx) and channel c.
+    def one(i: Term) -> None:
+        tap, c = i % taps // w.C, i % w.C
+        within = tap // w.kW * w.w_y + tap % w.kW * w.w_x + c * w.w_c
+        # U[panel][ky][kx][c] = W[k][c][ky][kx] for each vector of output channels k.
         for half in range(2):
-            k = writer.add(writer.mul(writer.div(i, taps), writer.panel), half * v.count)
-            start = element(lines, w.W, writer.add(within, writer.mul(k, w.w_k)))
-            value = gather(v, start, w.w_k, lanes_below(v, writer.sub(w.K, k)))
-            writer.put(value, w.U, writer.add(writer.mul(i, writer.panel), half * v.count))
+            k = i // taps * writer.panel + half * v.count
+            value = gather(v, w.W.at(within + k * w.w_k), w.w_k, lanes_below(v, w.K - k))
+            writer.put(value, w.U, i * writer.panel + half * v.count)
 
-    count_loop(lines, *share(lines, writer.mul(writer.pieces(w.K, writer.panel), taps)), one)
+    count_loop(lines, *share(lines, w.K.pieces(writer.panel) * taps), one)

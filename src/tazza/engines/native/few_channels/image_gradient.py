@@ -17,13 +17,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tazza.codegen.block import BlockLaunch, Slot
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.fold import fold_lanes
 from tazza.codegen.image import filter_words, image_layout, image_words
 from tazza.codegen.kernel import lane_count
 from tazza.codegen.loop import carry_loop, count_loop, lanes_below
-from tazza.codegen.rows import element
+from tazza.codegen.term import Lines, Number, Term
 from tazza.data_class import dataclass
 from tazza.engines.native.few_channels import SOURCES
 from tazza.engines.native.few_channels.conv import Problem, packing_words
@@ -77,7 +76,7 @@ class _Writer(PackingWriter):
     def __init__(self, code: ImageCode, lines: Lines) -> None:
         super().__init__(lines, BLOCK, code.packing)
         self.code = code
-        self.U = element(lines, self.P, self.w.packed_floats)
+        self.U = self.P.at(self.w.packed_floats)
 
     def write(self) -> None:
         self.turn()
@@ -85,79 +84,78 @@ class _Writer(PackingWriter):
 
     def turn(self) -> None:
         """U[c][ky][kx * K + k] = W[k][c][kH - 1 - ky][kW - 1 - kx], and zeros behind a row."""
-        w, lines, (K, kW) = self.w, self.lines, (self.packing.C, self.packing.kW)
+        w, (K, kW) = self.w, (self.packing.C, self.packing.kW)
         width = row_floats(self.code.run)
 
-        def row(ky: str) -> None:
-            y = self.mul(self.sub(self.sub(w.kH, 1), ky), w.w_y)
+        # For each row ky of U, of each channel c: the lanes behind kW * K numbers are 0.
+        def row(ky: Term) -> None:
+            y = (w.kH - 1 - ky) * w.w_y
             for c in range(self.code.channels):
-                target = element(lines, self.U, self.mul(self.add(self.mul(w.kH, c), ky), width))
-                self.put(self.v.constant(0.0), target, str(width - self.v.count))
+                target = self.U.at((w.kH * c + ky) * width)
+                self.put(self.v.constant(0.0), target, width - self.v.count)
+                # For each tap kx: the numbers of all k.
                 for kx in range(kW):
-                    start = self.add(self.add(y, self.mul(w.w_c, c)), self.mul(w.w_x, kW - 1 - kx))
-                    self.copy(element(lines, w.filters, start), element(lines, target, str(kx * K)))
+                    self.copy(w.filters.at(y + w.w_c * c + w.w_x * (kW - 1 - kx)), target.at(kx * K))
 
-        count_loop(lines, "0", w.kH, row)
+        count_loop(self.lines, 0, w.kH, row)
 
-    def copy(self, source: str, target: str) -> None:
+    def copy(self, source: Term, target: Term) -> None:
         """Copy one number for each k."""
-        lines = self.lines
 
-        def one(k: str) -> None:
-            number = lines.let(f"load float, ptr {element(lines, source, self.mul(k, self.w.w_k))}, align 4")
-            lines.do(f"store float {number}, ptr {element(lines, target, k)}, align 4")
+        def one(k: Term) -> None:
+            number = source.at(k * self.w.w_k).load(4)
+            target.at(k).store(number, 4)
 
-        count_loop(lines, "0", str(self.packing.C), one)
+        count_loop(self.lines, 0, self.packing.C, one)
 
-    def band(self, image: str, row: str, count: str) -> None:
+    def band(self, image: Term, row: Term, count: Term) -> None:
         """Write dX for rows row, row + 1 ..., T pixels of each at a time."""
-        w, lines, C = self.w, self.lines, self.code.channels
+        w, v, C = self.w, self.v, self.code.channels
         T = pixels(C)
 
-        def line(i: str) -> None:
-            windows = element(lines, self.P, self.mul(i, w.pitch))
-            within = self.add(self.mul(image, w.y_image), self.mul(self.add(row, i), w.y_row))
+        # For each row of dX in the band: its windows begin i rows into P.
+        def line(i: Term) -> None:
+            windows = self.P.at(i * w.pitch)
+            within = image * w.y_image + (row + i) * w.y_row
 
-            def tile(t: str) -> None:
-                x = self.mul(t, T)
-                sums = self.register_tile(element(lines, windows, self.mul(x, self.packing.C)))
-                spare = [self.v.constant(0.0)] * (self.v.count - len(sums))
-                numbers = self.least(self.mul(self.sub(w.oW, x), C), str(T * C))
-                at = self.add(within, self.mul(x, w.y_pixel))
-                self.v.store(fold_lanes(self.v, [*sums, *spare]), w.Y, at, lanes_below(self.v, numbers))
+            # For each T pixels x ... x + T of the row: dX[x][c] is the sum over the lanes of S[x][c], a vector of all.
+            def tile(t: Term) -> None:
+                x = t * T
+                sums = self.register_tile(windows.at(x * self.packing.C))
+                spare = [v.constant(0.0)] * (v.count - len(sums))
+                numbers = ((w.oW - x) * C).at_most(T * C)
+                at = within + x * w.y_pixel
+                v.store(fold_lanes(v, [*sums, *spare]), w.Y, at, lanes_below(v, numbers))
 
-            count_loop(lines, "0", self.pieces(w.oW, T), tile)
+            count_loop(self.lines, 0, w.oW.pieces(T), tile)
 
-        count_loop(lines, "0", count, line)
+        count_loop(self.lines, 0, count, line)
 
-    def register_tile(self, windows: str) -> list[str]:
+    def register_tile(self, windows: Term) -> list[Term]:
         """Return S of T pixels with C channels each, the channels of a pixel side by side."""
-        v, lines, code = self.v, self.lines, self.code
+        v, code = self.v, self.code
         T, width = pixels(code.channels), row_floats(code.run)
 
-        def window_row(ky: str, sums: Sequence[str]) -> Sequence[str]:
-            source = element(lines, windows, self.mul(ky, self.w.pitch))
-            taps = [
-                element(lines, self.U, self.mul(self.add(self.mul(self.w.kH, c), ky), width))
-                for c in range(code.channels)
-            ]
+        # For each row ky of a window: P[ky] and U[c][ky].
+        def window_row(ky: Term, sums: Sequence[Term]) -> Sequence[Term]:
+            source = windows.at(ky * self.w.pitch)
+            taps = [self.U.at((self.w.kH * c + ky) * width) for c in range(code.channels)]
 
-            def numbers(j: str, mask: str | None, sums: Sequence[str]) -> list[str]:
-                found = list(sums)
+            # For each L numbers j of that row: S[x][c] += P[ky][x * K + j] * U[c][ky][j].
+            def numbers(j: Number, mask: Term | None, sums: Sequence[Term]) -> list[Term]:
                 filters = [v.load(tap, j, None) for tap in taps]
+                found: list[Term] = []
                 for x in range(T):
-                    here = v.load(element(lines, source, str(x * code.packing.C)), j, mask)
-                    for c, one in enumerate(filters):
-                        place = x * code.channels + c
-                        found[place] = v.fma(here, one, found[place])
+                    here = v.load(source.at(x * code.packing.C), j, mask)
+                    found += [here.fma(one, sums[x * code.channels + c]) for c, one in enumerate(filters)]
                 return found
 
             whole, rest = divmod(code.run, v.count)
-            sums = carry_loop(v, "0", str(whole), sums, lambda n, some: numbers(self.mul(n, v.count), None, some))
+            sums = carry_loop(0, whole, sums, lambda n, some: numbers(n * v.count, None, some))
             # Behind a row of the window lie other pixels, which may be infinite: they are not multiplied by zero.
-            return numbers(str(whole * v.count), lanes_below(v, str(rest)), sums) if rest else sums
+            return numbers(whole * v.count, lanes_below(v, self.lines.number(rest)), sums) if rest else sums
 
-        return carry_loop(v, "0", self.w.kH, [v.constant(0.0)] * (T * code.channels), window_row)
+        return carry_loop(0, self.w.kH, [v.constant(0.0)] * (T * code.channels), window_row)
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
-from tazza.codegen.loop import count_loop, each_vector, lanes_below, share
-from tazza.codegen.rows import element, when
+from tazza.codegen.loop import count_loop, each_vector, lanes_below, share, when
+from tazza.codegen.term import Lines, Term
 from tazza.codegen.writer import Writer
 from tazza.data_class import dataclass
 
@@ -51,77 +50,70 @@ class PackingWriter(Writer):
         """Read the words."""
         super().__init__(lines, fields)
         self.packing = packing
-        self.P = element(lines, self.w.scratch, self.mul("%who", self.w.scratch_floats))
+        self.P = self.w.scratch.at(lines.who * self.w.scratch_floats)
 
     @property
     def step(self) -> int:
         """Floats of P from one window to its neighbour."""
         return self.packing.across * self.packing.C
 
-    def each_band(self, body: Callable[[str, str, str], None]) -> None:
+    def each_band(self, body: Callable[[Term, Term, Term], None]) -> None:
         """Pack, and run body(image, first output row, number of rows), for the bands of this thread."""
-        w, lines = self.w, self.lines
-        bands = self.pieces(w.oH, w.band)
+        w = self.w
+        bands = w.oH.pieces(w.band)
 
-        def item(i: str) -> None:
-            image, row = self.div(i, bands), self.mul(self.rem(i, bands), w.band)
-            count = self.least(self.sub(w.oH, row), w.band)
+        # For each band of an image.
+        def item(i: Term) -> None:
+            image, row = i // bands, i % bands * w.band
+            count = (w.oH - row).at_most(w.band)
             self.pack(image, row, count)
             body(image, row, count)
 
-        count_loop(lines, *share(lines, self.mul(w.N, bands)), item)
+        count_loop(self.lines, *share(self.lines, w.N * bands), item)
 
-    def pack(self, image: str, row: str, count: str) -> None:
+    def pack(self, image: Term, row: Term, count: Term) -> None:
         """Write P for output rows row, row + 1 ..."""
-        w, lines = self.w, self.lines
-        start = element(lines, w.X, self.mul(image, w.x_image))
-        top = self.sub(self.mul(row, w.down), w.top)
-        left = self.mul(w.left, self.packing.C)
+        w, v = self.w, self.v
+        copy = self.copy_planes if self.packing.planes else self.copy_row
+        start = w.X.at(image * w.x_image)
+        top, left = row * w.down - w.top, w.left * self.packing.C
 
-        def one(i: str) -> None:
-            target, y = element(lines, self.P, self.mul(i, w.pitch)), self.add(top, i)
+        # For each row P[i], which is row y = top + i of the image: zeros, and behind the padding its pixels.
+        def one(i: Term) -> None:
+            target, y = self.P.at(i * w.pitch), top + i
+            each_vector(v, 0, w.pitch, lambda at, mask: v.store(v.constant(0.0), target, at, mask))
+            source = start.at(y * w.x_row)
+            when(y.below(w.H), lambda: copy(source, target.at(left)))  # unsigned: a row above the image is too large
 
-            def clear(at: str, mask: str | None) -> None:
-                self.v.store(self.v.constant(0.0), target, at, mask)
+        count_loop(self.lines, 0, (count - 1) * w.down + w.kH, one)
 
-            each_vector(self.v, "0", w.pitch, clear)
-            source = element(lines, start, self.mul(y, w.x_row))
-            copy = self.copy_planes if self.packing.planes else self.copy_row
-            valid = lines.let(f"icmp ult i64 {y}, {w.H}")  # unsigned: a row above the image is too large
-            when(lines, valid, lambda: copy(source, element(lines, target, left)))
-
-        rows = self.add(self.mul(self.sub(count, 1), w.down), w.kH)
-        count_loop(lines, "0", rows, one)
-
-    def copy_row(self, source: str, target: str) -> None:
+    def copy_row(self, source: Term, target: Term) -> None:
         """Copy a row whose channels are dense."""
+        v, floats = self.v, self.w.W * self.packing.C
+        each_vector(v, 0, floats, lambda i, mask: v.store(v.load(source, i, mask), target, i, mask))
 
-        def some(i: str, mask: str | None) -> None:
-            self.v.store(self.v.load(source, i, mask), target, i, mask)
-
-        each_vector(self.v, "0", self.mul(self.w.W, self.packing.C), some)
-
-    def copy_planes(self, source: str, target: str) -> None:
+    def copy_planes(self, source: Term, target: Term) -> None:
         """Copy a row whose channels lie in planes: L pixels of each make C vectors."""
         v, C = self.v, self.packing.C
-        planes = [element(self.lines, source, self.mul(self.w.x_plane, c)) for c in range(C)]
-        floats = self.mul(self.w.W, C)
+        planes = [source.at(self.w.x_plane * c) for c in range(C)]
+        floats = self.w.W * C
 
-        def some(i: str, mask: str | None) -> None:
+        # For each L pixels: a vector of each channel, and of these C vectors with the channels of a pixel side by side.
+        def some(i: Term, mask: Term | None) -> None:
             pixels = [v.load(plane, i, mask) for plane in planes]
             for part in range(C):
-                at = self.add(self.mul(i, C), part * v.count)
-                within = None if mask is None else lanes_below(v, self.sub(floats, at))
+                at = i * C + part * v.count
+                within = None if mask is None else lanes_below(v, floats - at)
                 v.store(self.interleaved(pixels, part), target, at, within)
 
-        each_vector(v, "0", self.w.W, some)
+        each_vector(v, 0, self.w.W, some)
 
-    def interleaved(self, pixels: Sequence[str], part: int) -> str:
+    def interleaved(self, pixels: Sequence[Term], part: int) -> Term:
         """Return vector `part` of those that hold the channels of a pixel side by side."""
         v, C = self.v, len(pixels)
         places = [divmod(part * v.count + lane, C) for lane in range(v.count)]
-        found = "poison"
+        found = self.lines.poison(self.v.type)
         for c, plane in enumerate(pixels):
             taken = [v.count + pixel if channel == c else lane for lane, (pixel, channel) in enumerate(places)]
-            found = self.lines.shuffle(v.type, taken, found, plane)
+            found = found.shuffle(taken, plane)
         return found

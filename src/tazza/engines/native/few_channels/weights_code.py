@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.loop import count_loop, lanes_below, share
-from tazza.codegen.rows import element
+from tazza.codegen.term import Lines, Term
 from tazza.codegen.writer import LINE, scatter
 from tazza.data_class import dataclass
 from tazza.engines.native.few_channels.packing import PACKING, Packing, PackingWriter
@@ -54,111 +53,101 @@ class _Writer(PackingWriter):
     def __init__(self, code: WeightsCode, lines: Lines) -> None:
         super().__init__(lines, BLOCK, code.packing)
         self.code = code
-        self.panels = self.pieces(self.w.K, self.panel)
-        self.lines_of_panel = self.add(self.mul(self.w.kH, code.run), int(code.bias))
-        self.sums = self.mul(self.mul(self.panels, self.lines_of_panel), self.panel)
-        self.G = element(lines, self.P, self.w.packed_floats)
+        self.panels = self.w.K.pieces(self.panel)
+        self.lines_of_panel = self.w.kH * code.run + int(code.bias)
+        self.sums = self.panels * self.lines_of_panel * self.panel
+        self.G = self.P.at(self.w.packed_floats)
 
     def write(self) -> None:
         v, lines = self.v, self.lines
-        vectors = self.div(self.sums, v.count)
         # G of this thread, all lines of all panels, is 0 at first.
-        count_loop(lines, "0", vectors, lambda i: self.put(v.constant(0.0), self.G, self.mul(i, v.count)))
+        count_loop(lines, 0, self.sums // v.count, lambda i: self.put(v.constant(0.0), self.G, i * v.count))
         self.each_band(self.band)
         self.wait()
         # Behind all bands of all threads: dW and db, lines of G shared among them.
-        count_loop(lines, *share(lines, self.mul(self.panels, self.lines_of_panel)), self.finish)
+        count_loop(lines, *share(lines, self.panels * self.lines_of_panel), self.finish)
 
-    def band(self, image: str, row: str, count: str) -> None:
+    def band(self, image: Term, row: Term, count: Term) -> None:
         """Add what a band of rows gives."""
         w, lines = self.w, self.lines
 
         # For each row i of dY in the band: its windows begin i * down rows into P.
-        def line(i: str) -> None:
-            windows = element(lines, self.P, self.mul(self.mul(i, w.down), w.pitch))
-            at = self.add(self.mul(image, w.y_image), self.mul(self.add(row, i), w.y_row))
+        def line(i: Term) -> None:
+            windows = self.P.at(i * w.down * w.pitch)
+            at = image * w.y_image + (row + i) * w.y_row
             # For each panel of output channels.
-            count_loop(lines, "0", self.panels, lambda p: self.row(p, windows, element(lines, w.dY, at)))
+            count_loop(lines, 0, self.panels, lambda p: self.row(p, windows, w.dY.at(at)))
 
-        count_loop(lines, "0", count, line)
+        count_loop(lines, 0, count, line)
 
-    def row(self, panel: str, windows: str, row: str) -> None:
+    def row(self, panel: Term, windows: Term, row: Term) -> None:
         """Add what a row of dY gives to the sums of a panel."""
-        v, lines, code = self.v, self.lines, self.code
-        k = self.mul(panel, self.panel)
-        sums = element(lines, self.G, self.mul(self.mul(panel, self.lines_of_panel), self.panel))
-        masks = [lanes_below(v, self.sub(self.w.K, self.add(k, half * v.count))) for half in range(2)]
-        dY = element(lines, row, k)
+        v, code = self.v, self.code
+        k = panel * self.panel
+        sums = self.G.at(panel * self.lines_of_panel * self.panel)
+        masks = [lanes_below(v, self.w.K - (k + half * v.count)) for half in range(2)]
+        dY = row.at(k)
 
         # For each row ky of the windows: P[i * down + ky] and G[panel][ky].
-        def window_row(ky: str) -> None:
-            self.expect(row, self.add(self.mul(panel, self.w.kH), ky))
-            source = element(lines, windows, self.mul(ky, self.w.pitch))
-            target = element(lines, sums, self.mul(ky, code.run * self.panel))
+        def window_row(ky: Term) -> None:
+            self.expect(row, panel * self.w.kH + ky)
+            source = windows.at(ky * self.w.pitch)
+            target = sums.at(ky * (code.run * self.panel))
 
             # For each R numbers j of the row of a window, filled up to whole tiles.
-            def tile(t: str) -> None:
-                j = self.mul(t, code.numbers)
-                self.tile(element(lines, source, j), dY, masks, element(lines, target, self.mul(j, self.panel)))
+            def tile(t: Term) -> None:
+                j = t * code.numbers
+                self.tile(source.at(j), dY, masks, target.at(j * self.panel))
 
-            count_loop(lines, "0", str(code.run // code.numbers), tile)
+            count_loop(self.lines, 0, code.run // code.numbers, tile)
 
-        count_loop(lines, "0", self.w.kH, window_row)
+        count_loop(self.lines, 0, self.w.kH, window_row)
         # One line more, kH: the sum of dY itself.
         if code.bias:
-            self.tile(None, dY, masks, element(lines, sums, self.mul(self.w.kH, code.run * self.panel)))
+            self.tile(None, dY, masks, sums.at(self.w.kH * (code.run * self.panel)))
 
-    def expect(self, row: str, turn: str) -> None:
+    def expect(self, row: Term, turn: Term) -> None:
         """Ask for a part of the next row of dY, in one of the turns that this one takes: it comes from memory."""
         w = self.w
-        count = self.pieces(self.mul(w.oW, w.y_pixel), LINE)
-        some = self.pieces(count, self.mul(self.panels, w.kH))
-        first = self.mul(turn, some)
-        following = element(self.lines, row, w.y_row)
-        count_loop(
-            self.lines,
-            first,
-            self.least(count, self.add(first, some)),
-            lambda i: self.lines.prefetch(element(self.lines, following, self.mul(i, LINE)), 0),
-        )
+        count = (w.oW * w.y_pixel).pieces(LINE)
+        some = count.pieces(self.panels * w.kH)
+        first, following = turn * some, row.at(w.y_row)
+        count_loop(self.lines, first, count.at_most(first + some), lambda i: following.at(i * LINE).prefetch(0))
 
-    def tile(self, windows: str | None, dY: str, masks: Sequence[str], target: str) -> None:
+    def tile(self, windows: Term | None, dY: Term, masks: Sequence[Term], target: Term) -> None:
         """Add the products of R numbers of each window and a panel of dY; or dY itself."""
         v, count = self.v, 1 if windows is None else self.code.numbers
 
         # For each pixel x of the row: dY[i][x], two vectors of output channels.
-        def pixel(x: str, sums: Sequence[str]) -> Sequence[str]:
-            here = element(self.lines, dY, self.mul(x, self.w.y_pixel))
-            pair = [v.load(here, str(half * v.count), mask) for half, mask in enumerate(masks)]
+        def pixel(x: Term, sums: Sequence[Term]) -> Sequence[Term]:
+            here = dY.at(x * self.w.y_pixel)
+            pair = [v.load(here, half * v.count, mask) for half, mask in enumerate(masks)]
             if windows is None:
-                return [v.add(one, value) for one, value in zip(sums, pair, strict=True)]
-            numbers = element(self.lines, windows, self.mul(x, self.step))
+                return [one + value for one, value in zip(sums, pair, strict=True)]
+            numbers = windows.at(x * self.step)
             # G[ky][j + r] += P[ky][x * across * C + j + r] * dY[i][x].
-            return self.add_outer(sums, (element(self.lines, numbers, str(r)) for r in range(count)), pair)
+            return self.add_outer(sums, (numbers.at(r) for r in range(count)), pair)
 
         # The sums are in registers along a row, and in the cache between rows.
         self.add_to((target, 2 * count), self.w.oW, pixel, begin=False)
 
-    def finish(self, line: str) -> None:
+    def finish(self, line: Term) -> None:
         """Write one line of sums, over all threads: a number of a window and a panel, or part of db."""
-        w, v, lines = self.w, self.v, self.lines
+        w, v = self.w, self.v
         run, C = self.code.run, self.code.packing.C
-        number = self.rem(line, self.lines_of_panel)
+        number = line % self.lines_of_panel
         # Line number = ky * run + j of a panel; j = kx * C + c. What is filled up is no tap, and line kH * run is db.
-        ky, j = self.div(number, run), self.rem(number, run)
-        inside = lines.let(f"icmp slt i64 {j}, {self.code.packing.kW * C}")
-        filters = lines.let(f"icmp slt i64 {ky}, {w.kH}")
-        tap = self.add(self.mul(ky, w.w_y), self.mul(self.div(j, C), w.w_x))
-        within = self.add(tap, self.mul(self.rem(j, C), w.w_c))
+        ky, j = number // run, number % run
+        inside, filters = j < self.code.packing.kW * C, ky < w.kH
+        within = ky * w.w_y + j // C * w.w_x + j % C * w.w_c
         # For each vector k of the panel.
         for half in range(2):
-            k = self.add(self.mul(self.div(line, self.lines_of_panel), self.panel), half * v.count)
-            at = self.add(self.mul(line, self.panel), half * v.count)
+            k = line // self.lines_of_panel * self.panel + half * v.count
+            at = line * self.panel + half * v.count
             # The sum over threads, whose G lie scratch_floats apart.
             total = self.over_threads(self.G, w.scratch_floats, at)
-            left = self.sub(w.K, k)
-            there = lines.let(f"select i1 {inside}, i64 {left}, i64 0")
-            some = lanes_below(v, lines.let(f"select i1 {filters}, i64 {there}, i64 0"))
-            scatter(v, total, element(lines, w.dW, self.add(within, self.mul(k, w.w_k))), w.w_k, some)
+            left = w.K - k
+            some = lanes_below(v, filters.choose(inside.choose(left, 0), 0))
+            scatter(v, total, w.dW.at(within + k * w.w_k), w.w_k, some)
             if self.code.bias:
-                v.store(total, w.db, k, lanes_below(v, lines.let(f"select i1 {filters}, i64 0, i64 {left}")))
+                v.store(total, w.db, k, lanes_below(v, filters.choose(0, left)))

@@ -14,11 +14,11 @@ import numpy as np
 
 from tazza.codegen import double
 from tazza.codegen.block import BlockLaunch, Drawn
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
-from tazza.codegen.loop import count_loop, each_vector, lanes_below, lanes_of
-from tazza.codegen.rows import element, when
+from tazza.codegen.loop import count_loop, each_vector, lanes_below, lanes_of, when
+from tazza.codegen.term import Lines, Term
 from tazza.codegen.twister import CHUNK, SCRATCH_BYTES, Twister
+from tazza.codegen.vector import Vector
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.fill.random_fill import GAUSSIAN_FILL, UNIFORM_FILL, UNIFORM_INT_FILL, scaled_fills
@@ -28,6 +28,7 @@ BLOCK = Fields("threads count", doubles="start width", addresses="twister half_p
 """Where numbers begin and how far they reach: the lowest one and how many, or a mean and a standard deviation."""
 FRACTION = 24
 """Bits of an output that make a number between 0 and 1."""
+LOW_BITS = (1 << FRACTION) - 1
 NEAR = 4
 """Units of float64 that a product may lie off the middle between two float32 numbers: more than it can be wrong by."""
 
@@ -79,148 +80,123 @@ def prepare_scaled(op: OpView, Y: TensorSpec) -> Launch:
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
-def _chunks(lines: Lines, twister: Twister, count: str, body: Callable[[str, str], None]) -> None:
+def _chunks(twister: Twister, count: Term, body: Callable[[Term, Term], None]) -> None:
     """Draw so many outputs; run `body(how many before, how many)` for those of each chunk."""
-    chunks = lines.let(f"udiv i64 {lines.let(f'add i64 {count}, {CHUNK - 1}')}, {CHUNK}")
 
-    def chunk(c: str) -> None:
-        done = lines.let(f"mul i64 {c}, {CHUNK}")
-        here = lines.least(lines.let(f"sub i64 {count}, {done}"), CHUNK)
+    def chunk(c: Term) -> None:
+        done = c * CHUNK
+        here = (count - done).at_most(CHUNK)
         twister.draw(here)
         body(done, here)
 
-    count_loop(lines, "0", chunks, chunk)
+    count_loop(count.lines, 0, (count + (CHUNK - 1)) // CHUNK, chunk)
     twister.end()
 
 
 def _twister(lines: Lines) -> Twister:
-    at = BLOCK.read(lines)
+    at = BLOCK.lazily(lines)
     return Twister.at(lines, at.twister, at.scratch)
 
 
-def _words(v: Vector, twister: Twister, i: str) -> str:
+def _words(v: Vector, twister: Twister, i: Term) -> Term:
     """Return outputs i, i + 1 ..."""
-    return v.lines.let(f"load {v.integer}, ptr {element(v.lines, twister.outputs, i, 'i32')}, align 4")
+    return twister.outputs.at(i).of(v.integer).load(4)
 
 
-def _each(lines: Lines, number: Callable[[Vector, str], str]) -> None:
+def _each(lines: Lines, number: Callable[[Term], Term]) -> None:
     """Fill Y with what `number` makes of one output each."""
-    v, twister, w = lanes_of(lines), _twister(lines), BLOCK.load(lines)
+    v, twister, w = lanes_of(lines), _twister(lines), BLOCK.loaded(lines)
 
-    def chunk(done: str, here: str) -> None:
-        y = element(lines, w.Y, done)
+    def chunk(done: Term, here: Term) -> None:
+        y = w.Y.at(done)
+        each_vector(v, 0, here, lambda i, mask: v.store(number(_words(v, twister, i)), y, i, mask))
 
-        def body(i: str, mask: str | None) -> None:
-            v.store(number(v, _words(v, twister, i)), y, i, mask)
-
-        each_vector(v, "0", here, body)
-
-    _chunks(lines, twister, w.count, chunk)
+    _chunks(twister, w.count, chunk)
 
 
 def _uniform(lines: Lines) -> None:
     """24 bits of an output / 2^24 * (high - low) + low."""
-    at = BLOCK.read(lines)
-    low, width = map(lanes_of(lines).of_double, (at.start, at.width))
-
-    def number(v: Vector, words: str) -> str:
-        whole = v.lines.let(f"sitofp {v.integer} {v.int_op('and', words, v.whole((1 << FRACTION) - 1))} to {v.type}")
-        return v.add(v.mul(v.mul(whole, v.constant(2.0**-FRACTION)), width), low)
-
-    _each(lines, number)
+    at = BLOCK.lazily(lines)
+    low, width = map(lanes_of(lines).full, (at.start, at.width))
+    _each(lines, lambda words: (words & LOW_BITS).to("float") * 2.0**-FRACTION * width + low)
 
 
 def _integers(lines: Lines) -> None:
     """Low + output mod span; the quotient in float64 is at most one off."""
-    wide, at = Vector(lines, lanes_of(lines).count, DataType.DOUBLE), BLOCK.read(lines)
-    low, span = wide.of_double(at.start), wide.of_double(at.width)
-    inverse = wide.div(wide.constant(1.0), span)
+    wide, at = Vector(lines, lanes_of(lines).count, DataType.DOUBLE), BLOCK.lazily(lines)
+    low, span = wide.full(at.start), wide.full(at.width)
+    inverse = 1.0 / span
 
-    def number(v: Vector, words: str) -> str:
-        output = lines.let(f"uitofp {v.integer} {words} to {wide.type}")
-        quotient = wide.intrinsic("floor", wide.mul(output, inverse))
-        rest = wide.sub(output, wide.mul(quotient, span))
-        rest = wide.select(wide.compare("olt", rest, wide.constant(0.0)), wide.add(rest, span), rest)
-        rest = wide.select(wide.compare("oge", rest, span), wide.sub(rest, span), rest)
-        return v.of_bits(lines.let(f"fptosi {wide.type} {wide.add(rest, low)} to {v.integer}"))
+    def number(words: Term) -> Term:
+        output = words.to_unsigned("double")
+        rest = output - (output * inverse).intrinsic("floor") * span
+        rest = (rest < 0.0).choose(rest + span, rest)
+        return ((rest >= span).choose(rest - span, rest) + low).to("i32").as_floats()
 
     _each(lines, number)
 
 
 def _gaussian(lines: Lines) -> None:
     """The half pair that was kept, then pairs; the second half of a last one that nobody wants is kept."""
-    v, twister, w = lanes_of(lines), _twister(lines), BLOCK.load(lines)
-    mean, std = v.of_double(w.start), v.of_double(w.width)
-    there = lines.let(f"sext i32 {lines.let(f'load i32, ptr {w.half_pair}')} to i64")
-    used = lines.least(there, w.count)
-    half = element(lines, w.half_pair, "1")
+    v, twister, w = lanes_of(lines), _twister(lines), BLOCK.loaded(lines)
+    mean, std = v.full(w.start), v.full(w.width)
+    there = w.half_pair.of("i32")
+    used = there.load().to("i64").at_most(w.count)
+    half = w.half_pair.at(1)
 
-    def scaled(z: str) -> str:
-        return v.add(v.mul(z, std), mean)
+    def scaled(z: Term) -> Term:
+        return z * std + mean
 
     def take() -> None:
-        z = v.splat(lines.let(f"load float, ptr {half}"))
-        v.store(scaled(z), w.Y, "0", lanes_below(v, "1"))
-        lines.do(f"store i32 0, ptr {w.half_pair}")
+        v.store(scaled(v.full(half.load())), w.Y, 0, lanes_below(v, lines.number(1)))
+        there.store(0)
 
-    when(lines, lines.let(f"icmp sgt i64 {used}, 0"), take)
-    rest = lines.let(f"sub i64 {w.count}, {used}")
-    odd = lines.let(f"and i64 {rest}, 1")
-    Y_at = element(lines, w.Y, used)
+    when(used > 0, take)
+    rest = w.count - used
+    odd = rest & 1
+    Y_at = w.Y.at(used)
 
-    def chunk(done: str, here: str) -> None:
-        y = element(lines, Y_at, done)
-        left = lines.let(f"sub i64 {rest}, {done}")
-        wanted = lines.least(left, here)
+    def chunk(done: Term, here: Term) -> None:
+        y = Y_at.at(done)
+        wanted = (rest - done).at_most(here)
 
-        def body(i: str, mask: str | None) -> None:
+        def body(i: Term, mask: Term | None) -> None:
             z = _pairs(v, _words(v, twister, i))
             v.store(z, twister.outputs, i, None)
             v.store(scaled(z), y, i, mask)
 
-        each_vector(v, "0", wanted, body)
-        more = lines.let(f"icmp slt i64 {wanted}, {here}")
-
         def keep() -> None:
-            value = lines.let(f"load float, ptr {element(lines, twister.outputs, wanted)}")
-            lines.do(f"store float {value}, ptr {half}")
-            lines.do(f"store i32 1, ptr {w.half_pair}")
+            half.store(twister.outputs.of("float")[wanted])
+            there.store(1)
 
-        when(lines, more, keep)
+        each_vector(v, 0, wanted, body)
+        when(wanted < here, keep)
 
-    _chunks(lines, twister, lines.let(f"add i64 {rest}, {odd}"), chunk)
+    _chunks(twister, rest + odd, chunk)
 
 
-def _pairs(v: Vector, words: str) -> str:
+def _pairs(v: Vector, words: Term) -> Term:
     """Return the normal numbers of a vector of outputs: r cos(a), r sin(a) of each two of them."""
-    lines, count = v.lines, v.count // 2
-    wide = Vector(lines, count, DataType.DOUBLE)
-    whole = v.int_op("and", words, v.whole((1 << FRACTION) - 1))
+    count = v.count // 2
+    whole = words & LOW_BITS
 
-    def every_other(start: int) -> str:
-        half = lines.shuffle(v.integer, range(start, v.count, 2), whole)
-        return lines.let(f"sitofp <{count} x i32> {half} to {wide.type}")
+    def every_other(start: int) -> Term:
+        return whole.shuffle(range(start, v.count, 2)).to("double")
 
-    def rounded(value: str) -> str:
-        short = lines.let(f"fptrunc {wide.type} {value} to <{count} x float>")
-        return lines.let(f"fpext <{count} x float> {short} to {wide.type}")
+    def rounded(value: Term) -> Term:
+        return value.to("float").to("double")
 
     turn = float(np.float32(2 * math.pi)) * 2.0**-FRACTION
-    left = wide.mul(wide.sub(wide.constant(2.0**FRACTION), every_other(1)), wide.constant(2.0**-FRACTION))
-    radius = rounded(wide.intrinsic("sqrt", wide.mul(wide.constant(-2.0), double.log(wide, left))))
-    angle = rounded(wide.mul(every_other(0), wide.constant(turn)))
-    sine, cosine = double.sine_cosine(wide, angle)
-    halves = [
-        lines.let(f"fptrunc {wide.type} {_sure(wide, radius, value, name, angle)} to <{count} x float>")
-        for name, value in (("cos", cosine), ("sin", sine))
-    ]
-    return lines.shuffle(f"<{count} x float>", [one for k in range(count) for one in (k, count + k)], *halves)
+    left = (2.0**FRACTION - every_other(1)) * 2.0**-FRACTION
+    radius = rounded((-2.0 * double.log(left)).intrinsic("sqrt"))
+    angle = rounded(every_other(0) * turn)
+    sine, cosine = double.sine_cosine(angle)
+    cosines, sines = (_sure(radius, value, name, angle).to("float") for name, value in (("cos", cosine), ("sin", sine)))
+    return cosines.shuffle([one for k in range(count) for one in (k, count + k)], sines)
 
 
-def _sure(v: Vector, radius: str, value: str, name: str, angle: str) -> str:
+def _sure(radius: Term, value: Term, name: str, angle: Term) -> Term:
     """Return radius * value; where float32 could round it either way, with the value of libm's function."""
-    product = v.mul(radius, value)
-    beyond = v.int_op("add", v.bits_of(product), v.whole(NEAR - (1 << 28)))
-    off = v.int_op("and", beyond, v.whole((1 << 29) - 1))
-    unsure = v.lines.let(f"icmp ule {v.integer} {off}, {v.whole(2 * NEAR)}")
-    return v.rarely(unsure, product, lambda: v.mul(radius, v.each(name, angle)))
+    product = radius * value
+    off = (product.as_bits() + (NEAR - (1 << 28))) & ((1 << 29) - 1)
+    return off.compare("ule", 2 * NEAR).rarely(lambda: radius * angle.each(name), product)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tazza.codegen.block import BlockLaunch
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
+from tazza.codegen.function import log
 from tazza.codegen.loop import each_vector, lanes_of
-from tazza.codegen.rows import ROWS, each_row, element, finish_status, first_lane, report, row_at, with_label
-from tazza.codegen.vector import log
+from tazza.codegen.rows import ROWS, each_row, finish_status, report, with_label
+from tazza.codegen.term import Lines, Term
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, Operands, OpView
 from tazza.ops.loss.cross_entropy import (
@@ -40,12 +40,11 @@ def prepare_label_cross_entropy(op: OpView, X: TensorSpec, Y: TensorSpec) -> Lau
 
 def _gather(lines: Lines) -> None:
     """Write Y[n] = X[n, label[n]] for each row with a valid label."""
-    w = BLOCK.load(lines)
+    w = BLOCK.loaded(lines)
 
-    def row(n: str) -> None:
-        def found(chosen: str) -> None:
-            x = element(lines, row_at(lines, w.X, n, w.D), chosen)
-            lines.do(f"store float {lines.let(f'load float, ptr {x}')}, ptr {element(lines, w.Y, n)}")
+    def row(n: Term) -> None:
+        def found(chosen: Term) -> None:
+            w.Y[n] = w.X.at(n * w.D)[chosen]
 
         with_label(lines, w.label, n, found, lambda: report(lines, n))
 
@@ -56,12 +55,12 @@ def _negative_logarithms(lines: Lines) -> None:
     v = lanes_of(lines)
 
     def rows() -> None:
-        w = BLOCK.load(lines)
+        w = BLOCK.loaded(lines)
 
-        def body(i: str, mask: str | None) -> None:
-            v.store(v.neg(log(v, v.floor_at(v.load(w.Y, i, mask), PROBABILITY_MIN))), w.Y, i, mask)
+        def body(i: Term, mask: Term | None) -> None:
+            v.store(-log(v.load(w.Y, i, mask).at_least(PROBABILITY_MIN)), w.Y, i, mask)
 
-        each_vector(v, "0", w.N, body)
+        each_vector(v, 0, w.N, body)
 
     finish_status(lines, rows)
 
@@ -74,18 +73,15 @@ def prepare_label_cross_entropy_gradient(op: OpView, X: TensorSpec, dY: TensorSp
 
 
 def _scatter(lines: Lines) -> None:
-    v, w = lanes_of(lines), GRADIENT_BLOCK.load(lines)
+    v, w = lanes_of(lines), GRADIENT_BLOCK.loaded(lines)
 
-    def row(n: str) -> None:
-        x, dx = row_at(lines, w.X, n, w.D), row_at(lines, w.dX, n, w.D)
+    def row(n: Term) -> None:
+        x, dx = w.X.at(n * w.D), w.dX.at(n * w.D)
+        each_vector(v, 0, w.D, lambda i, mask: v.store(v.constant(0.0), dx, i, mask))
 
-        each_vector(v, "0", w.D, lambda i, mask: v.store(v.constant(0.0), dx, i, mask))
-
-        def found(chosen: str) -> None:
-            probability = v.splat(lines.let(f"load float, ptr {element(lines, x, chosen)}"))
-            given = v.splat(lines.let(f"load float, ptr {element(lines, w.dY, n)}"))
-            value = v.neg(v.div(given, v.floor_at(probability, PROBABILITY_MIN)))
-            lines.do(f"store float {first_lane(v, value)}, ptr {element(lines, dx, chosen)}")
+        def found(chosen: Term) -> None:
+            probability, given = v.full(x[chosen]), v.full(w.dY[n])
+            dx[chosen] = (-(given / probability.at_least(PROBABILITY_MIN))).lane(0)
 
         with_label(lines, w.label, n, found, lambda: report(lines, n))
 

@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 from tazza.codegen.block import BlockLaunch
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
+from tazza.codegen.function import log
 from tazza.codegen.loop import each_vector, lanes_of
-from tazza.codegen.rows import (
-    ROWS,
-    each_row,
-    element,
-    finish_status,
-    first_lane,
-    report,
-    row_at,
-    row_total,
-    softmax_row,
-    sum_float64,
-    with_label,
-)
-from tazza.codegen.vector import log
+from tazza.codegen.rows import ROWS, each_row, finish_status, report, row_total, softmax_row, sum_float64, with_label
+from tazza.codegen.term import Lines, Term
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.nn.softmax import matrix_words
 from tazza.operator import Launch, Operands, OpView, Unsupported
@@ -61,16 +49,15 @@ def prepare_softmax_with_loss(op: OpView, X: TensorSpec) -> Launch | Unsupported
 
 
 def _forward(lines: Lines) -> None:
-    v, w = lanes_of(lines), BLOCK.load(lines)
+    v, w = lanes_of(lines), BLOCK.loaded(lines)
 
-    def row(n: str) -> None:
-        x = row_at(lines, w.X, n, w.D)
-        top, total = softmax_row(v, x, row_at(lines, w.P, n, w.D), w.D)
+    def row(n: Term) -> None:
+        x = w.X.at(n * w.D)
+        top, total = softmax_row(v, x, w.P.at(n * w.D), w.D)
 
-        def lose(chosen: str) -> None:
-            score = lines.let(f"load float, ptr {element(lines, x, chosen)}")
-            loss = v.sub(log(v, total), v.sub(v.splat(score), top))
-            lines.do(f"store float {first_lane(v, loss)}, ptr {element(lines, w.scratch, n)}")
+        def lose(chosen: Term) -> None:
+            score = x[chosen]
+            w.scratch[n] = (log(total) - (v.full(score) - top)).lane(0)
 
         with_label(lines, w.label, n, lose, lambda: report(lines, n))
 
@@ -79,14 +66,12 @@ def _forward(lines: Lines) -> None:
 
 def _loss(lines: Lines, *, weighted: bool, averaged: bool) -> None:
     def add_up() -> None:
-        at = BLOCK.read(lines)
+        at = BLOCK.lazily(lines)
         weights = at.weights if weighted else None
         total = row_total(lines, None if averaged else weights)
-        summed = sum_float64(lines, at.scratch, at.N, weights)
-        mean = lines.let(f"fdiv double {lines.let(f'fmul double {summed}, {at.scale}')}, {total}")
-        nothing = lines.let(f"fcmp oeq double {total}, 0.0")
-        value = lines.let(f"select i1 {nothing}, double 0.0, double {mean}")
-        lines.do(f"store float {lines.let(f'fptrunc double {value} to float')}, ptr {at.loss}")
+        mean = sum_float64(lines, at.scratch, at.N, weights) * at.scale / total
+        loss = total.equals(0.0).choose(0.0, mean).to("float")
+        at.loss.store(loss)
 
     finish_status(lines, add_up)
 
@@ -107,30 +92,24 @@ def prepare_softmax_with_loss_gradient(op: OpView, X: TensorSpec) -> Launch | Un
 
 
 def _backward(lines: Lines, *, weighted: bool, averaged: bool) -> None:
-    v, w = lanes_of(lines), GRADIENT_BLOCK.load(lines)
+    v, w = lanes_of(lines), GRADIENT_BLOCK.loaded(lines)
     weights = w.weights if weighted else None
     total = row_total(lines, None if averaged else weights)
-    given = lines.let(f"fpext float {lines.let(f'load float, ptr {w.dloss}')} to double")
-    part = lines.let(f"fdiv double {lines.let(f'fmul double {given}, {w.scale}')}, {total}")
-    nothing = lines.let(f"fcmp oeq double {total}, 0.0")
-    part = lines.let(f"fptrunc double {lines.let(f'select i1 {nothing}, double 0.0, double {part}')} to float")
+    part = w.dloss.load().to("double") * w.scale / total
+    part = total.equals(0.0).choose(0.0, part).to("float")
 
-    def row(n: str) -> None:
-        p, dx, factor = row_at(lines, w.P, n, w.D), row_at(lines, w.dX, n, w.D), part
-        if weights is not None:
-            weight = lines.let(f"load float, ptr {element(lines, weights, n)}")
-            factor = lines.let(f"fmul float {part}, {weight}")
-        factors = v.splat(factor)
+    def row(n: Term) -> None:
+        p, dx = w.P.at(n * w.D), w.dX.at(n * w.D)
+        factor = part if weights is None else part * weights[n]
+        factors = v.full(factor)
 
-        def scaled(i: str, mask: str | None) -> None:
-            v.store(v.mul(v.load(p, i, mask), factors), dx, i, mask)
+        def scaled(i: Term, mask: Term | None) -> None:
+            v.store(v.load(p, i, mask) * factors, dx, i, mask)
 
-        each_vector(v, "0", w.D, scaled)
+        each_vector(v, 0, w.D, scaled)
 
-        def less_one(chosen: str) -> None:
-            probability = lines.let(f"load float, ptr {element(lines, p, chosen)}")
-            value = lines.let(f"fmul float {lines.let(f'fsub float {probability}, 1.0')}, {factor}")
-            lines.do(f"store float {value}, ptr {element(lines, dx, chosen)}")
+        def less_one(chosen: Term) -> None:
+            dx[chosen] = (p[chosen] - 1.0) * factor
 
         with_label(lines, w.label, n, less_one, lambda: report(lines, n))
 

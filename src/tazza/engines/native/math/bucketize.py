@@ -6,17 +6,17 @@ BatchBucketize have boundaries of their own: each number is halved by itself, fe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 
 from tazza.codegen.block import BlockLaunch, Constant
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, threads_of
-from tazza.codegen.loop import count_loop, each_vector, fold_loop, share, step_loop
-from tazza.codegen.rows import ROWS, element, finish_status, index_at, row_at, stop_if
+from tazza.codegen.loop import count_loop, each_vector, fold_loop, share
+from tazza.codegen.rows import ROWS, finish_status, stop_if
+from tazza.codegen.term import Lines, Term
+from tazza.codegen.vector import Vector
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.sparse_product import halved
 from tazza.operator import Launch, Operands, OpView
@@ -24,7 +24,7 @@ from tazza.ops.math.bucketize import BATCH_BUCKETIZE, BUCKETIZE
 from tazza.ops.sparse.segment import check_rows, starts_of
 from tazza.tensor import DataType, TensorSpec
 
-BLOCK = Fields("threads size count", addresses="X Y boundaries")
+BLOCK = Fields("threads size count", addresses="X Y:i32 boundaries")
 FEW, WIDE, UNIT = 256, 4, 64
 """Boundaries that are looked at one by one, and registers of numbers side by side."""
 LOOK_FLOPS, HALVE_FLOPS = 0.3, 5
@@ -57,17 +57,15 @@ def _vectors(lines: Lines, registers: int) -> tuple[Vector, Vector]:
 def _look(lines: Lines) -> None:
     """Count the boundaries below each number."""
     given, whole = _vectors(lines, WIDE)
-    w = BLOCK.load(lines)
+    w = BLOCK.loaded(lines)
 
-    def some(i: str, mask: str | None) -> None:
+    def some(i: Term, mask: Term | None) -> None:
         x = given.load(w.X, i, mask)
 
-        def more(k: str, found: str) -> str:
-            boundary = given.load_one(lines.let(f"getelementptr float, ptr {w.boundaries}, i64 {k}"))
-            below = given.compare("olt", boundary, x)
-            return whole.select(below, lines.let(f"add {whole.type} {found}, {whole.constant(1)}"), found)
+        def more(k: Term, found: Term) -> Term:
+            return (given.load_one(w.boundaries.at(k)) < x).choose(found + 1, found)
 
-        whole.store(fold_loop(whole, "0", w.count, whole.constant(0), more), w.Y, i, mask)
+        whole.store(fold_loop(0, w.count, whole.constant(0), more), w.Y, i, mask)
 
     each_vector(given, *share(lines, w.size, UNIT), some)
 
@@ -75,16 +73,14 @@ def _look(lines: Lines) -> None:
 def _halve(lines: Lines, *, turns: int) -> None:
     """Find the number of boundaries below each number bit by bit, from the highest on."""
     given, whole = _vectors(lines, 1)
-    w = BLOCK.load(lines)
+    w = BLOCK.loaded(lines)
 
-    def some(i: str, mask: str | None) -> None:
+    def some(i: Term, mask: Term | None) -> None:
         x, found = given.load(w.X, i, mask), whole.constant(0)
         for turn in reversed(range(turns)):
-            more = lines.let(f"or {whole.type} {found}, {whole.constant(2**turn)}")
-            last = lines.let(f"sub {whole.type} {more}, {whole.constant(1)}")
-            places = lines.let(f"getelementptr float, ptr {w.boundaries}, {whole.type} {last}")
-            boundary = lines.gather_lanes(given.type, places, 4, given.all_set)
-            found = whole.select(given.compare("olt", boundary, x), more, found)
+            more = found | 2**turn
+            boundary = w.boundaries.at(more - 1).gather_lanes(given.type, 4, given.all_set)
+            found = (boundary < x).choose(more, found)
         whole.store(found, w.Y, i, mask)
 
     each_vector(given, *share(lines, w.size, UNIT), some)
@@ -92,7 +88,7 @@ def _halve(lines: Lines, *, turns: int) -> None:
 
 # -- features ----------------------------------------------------------------------------------------------------------
 
-FEATURES_BLOCK = Fields("K B", addresses="indices lengths boundaries X Y", after=ROWS)
+FEATURES_BLOCK = Fields("K B", addresses="indices:i32 lengths:i32 boundaries X Y:i32", after=ROWS)
 """K features of X have columns of Y, and B boundaries in all."""
 
 
@@ -114,36 +110,28 @@ def prepare_batch_bucketize(op: OpView, X: TensorSpec, indices: TensorSpec, boun
 
 def _features(lines: Lines) -> None:
     """Look at indices and lengths first, then write the columns of Y for the rows of this thread."""
-    w = FEATURES_BLOCK.load(lines)
+    w, none = FEATURES_BLOCK.loaded(lines), lines.number(0)
 
-    def look(k: str, carried: Sequence[str]) -> list[str]:
-        length = index_at(lines, w.lengths, k, 32)
-        stop_if(lines, lines.let(f"icmp uge i64 {index_at(lines, w.indices, k, 32)}, {w.D}"))  # -1 is too large
-        stop_if(lines, lines.let(f"icmp ugt i64 {length}, {lines.let(f'sub i64 {w.B}, {carried[0]}')}"))
-        return [lines.let(f"add i64 {carried[0]}, {length}")]
+    def look(k: Term, before: Term) -> Term:
+        length = w.lengths[k].to("i64")
+        stop_if(w.indices[k].to("i64").outside(w.D))  # -1 is too large
+        stop_if(length.compare("ugt", w.B - before))
+        return before + length
 
-    _, (end,) = step_loop(lines, "i64", ("0", w.K, 1), ["0"], look)
-    stop_if(lines, lines.let(f"icmp ne i64 {end}, {w.B}"))
+    stop_if(fold_loop(0, w.K, none, look).differs(w.B))
     first, last = share(lines, w.N)
 
-    def feature(k: str, carried: Sequence[str]) -> list[str]:
-        length, column = index_at(lines, w.lengths, k, 32), index_at(lines, w.indices, k, 32)
-        own = element(lines, w.boundaries, carried[0])
+    def feature(k: Term, before: Term) -> Term:
+        length, column = w.lengths[k].to("i64"), w.indices[k].to("i64")
+        own = w.boundaries.at(before)
 
-        def row(n: str) -> None:
-            x = lines.let(f"load float, ptr {element(lines, row_at(lines, w.X, n, w.D), column)}")
-
-            def reached(i: str) -> str:
-                bound = lines.let(f"load float, ptr {element(lines, own, i)}")
-                return lines.let(f"zext i1 {lines.let(f'fcmp uge float {bound}, {x}')} to i64")
-
-            found = halved(lines, length, "1", reached)
-            number = lines.let(f"fcmp ord float {x}, {x}")
-            below = lines.let(f"select i1 {number}, i64 {found}, i64 {length}")
-            at = element(lines, element(lines, w.Y, lines.let(f"mul i64 {n}, {w.K}"), "i32"), k, "i32")
-            lines.do(f"store i32 {lines.let(f'trunc i64 {below} to i32')}, ptr {at}")
+        def row(n: Term) -> None:
+            x = w.X.at(n * w.D)[column]
+            found = halved(lines, length, 1, lambda i: own[i].compare("uge", x).to_unsigned("i64"))
+            below = x.is_number().choose(found, length)
+            w.Y.at(n * w.K).at(k).store(below.to("i32"))
 
         count_loop(lines, first, last, row)
-        return [lines.let(f"add i64 {carried[0]}, {length}")]
+        return before + length
 
-    step_loop(lines, "i64", ("0", w.K, 1), ["0"], feature)
+    fold_loop(0, w.K, none, feature)

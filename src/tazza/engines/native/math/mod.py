@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from tazza.codegen.block import BlockLaunch
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, threads_of
 from tazza.codegen.loop import each_vector, share
+from tazza.codegen.term import Lines, Term
+from tazza.codegen.vector import Vector
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.math.mod import MOD
@@ -37,33 +38,28 @@ def _write(lines: Lines, *, dtype: DataType, sign: int) -> None:
     """Y = what is left of |X|, with the sign of X, or (1, -1) that of the divisor."""
     count = lane_count(64)
     given, whole, wide = (Vector(lines, count, kind) for kind in (dtype, DataType.INT64, DataType.DOUBLE))
-    at = BLOCK.read(lines)
+    at = BLOCK.lazily(lines)
     X, Y, divisor = at.X, at.Y, whole.full(at.divisor)
-    inverse = wide.div(wide.constant(1.0), wide.of_double(at.inexact))
-    zero = whole.constant(0)
+    inverse = 1.0 / wide.full(at.inexact)
 
-    def op(name: str, a: str, b: str) -> str:
-        return lines.let(f"{name} {whole.type} {a}, {b}")
-
-    def left(size: str) -> str:
+    def left(size: Term) -> Term:
         """Return size mod divisor for 0 <= size < 2^52."""
-        quotient = wide.intrinsic("floor", wide.mul(whole.converted(size, DataType.DOUBLE), inverse))
-        rest = op("sub", size, op("mul", wide.converted(quotient, DataType.INT64), divisor))
-        rest = whole.select(op("icmp slt", rest, zero), op("add", rest, divisor), rest)
-        return whole.select(op("icmp sge", rest, divisor), op("sub", rest, divisor), rest)
+        quotient = (whole.converted(size, DataType.DOUBLE) * inverse).intrinsic("floor")
+        rest = size - wide.converted(quotient, DataType.INT64) * divisor
+        rest = (rest < 0).choose(rest + divisor, rest)
+        return (rest >= divisor).choose(rest - divisor, rest)
 
-    def some(i: str, mask: str | None) -> None:
+    def some(i: Term, mask: Term | None) -> None:
         x = given.converted(given.load(X, i, mask), DataType.INT64)
-        below = op("icmp slt", x, zero)
-        size = whole.select(below, op("sub", zero, x), x)
-        usual = wide.of_bits(left(size))
-        large = op("icmp uge", size, whole.constant(EXACT))
-        rest = wide.rarely(large, usual, lambda: wide.of_bits(op("urem", size, divisor)))
-        rest = wide.bits_of(rest)
-        rest = whole.select(below, op("sub", zero, rest), rest)
+        below = x < 0
+        size = below.choose(-x, x)
+        usual = left(size).as_floats()
+        large = size.outside(EXACT)
+        rest = large.rarely(lambda: (size % divisor).as_floats(), usual).as_bits()
+        rest = below.choose(-rest, rest)
         if sign:
-            other = op("icmp slt" if sign > 0 else "icmp sgt", rest, zero)
-            rest = whole.select(other, op("add" if sign > 0 else "sub", rest, divisor), rest)
+            other = rest < 0 if sign > 0 else rest > 0
+            rest = other.choose(rest + divisor if sign > 0 else rest - divisor, rest)
         given.store(whole.converted(rest, dtype), Y, i, mask)
 
     each_vector(given, *share(lines, at.size, count), some)

@@ -12,12 +12,12 @@ import math
 from collections.abc import Sequence
 
 from tazza.codegen.block import BlockLaunch, Slot
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.fold import fold_lanes
 from tazza.codegen.kernel import lane_count, threads_of
 from tazza.codegen.loop import count_loop, sweep
-from tazza.codegen.rows import ROWS, each_row, element, finish_status, index_at, rows_check, stop_if
+from tazza.codegen.rows import ROWS, each_row, finish_status, index_at, rows_check, stop_if
+from tazza.codegen.term import Lines, Term
 from tazza.codegen.writer import LINE, Writer
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, OpView, Spec, kernel_key
@@ -63,69 +63,63 @@ class _Writer(Writer):
     def __init__(self, lines: Lines, bits: int) -> None:
         super().__init__(lines, BLOCK)
         self.bits, self.down = bits, self.v.count // ACROSS
-        mine = element(lines, self.w.scratch, self.mul("%who", self.w.own), "i8")
-        self.places = mine  # (I) int64: where products are in `tiles`
-        self.tiles = element(lines, mine, self.w.I, "i64")
-        self.last = self.sub(self.w.n, 1)
-        self.vectors = self.tail.address()
+        # (I) int64: where products are in `tiles`
+        self.places = self.w.scratch.bytes_on(self.lines.who * self.w.own).of("i64")
+        self.tiles = self.places.at(self.w.I).of("float")
+        self.last = self.w.n - 1
+        self.vectors = self.tail.take_place().of("ptr")
 
     def write(self) -> None:
         """Write the work of one thread."""
-        count_loop(self.lines, "0", self.w.I, self._look)
+        count_loop(self.lines, 0, self.w.I, self._look)
         each_row(self.lines, self._row)
 
-    def _look(self, i: str) -> None:
+    def _look(self, i: Term) -> None:
         """Note where the product of pair i is."""
-        lines, n = self.lines, self.w.n
-        pair = index_at(lines, self.w.pairs, i, self.bits)
-        stop_if(lines, lines.let(f"icmp uge i64 {pair}, {self.mul(n, n)}"))
-        one, other = self.div(pair, n), self.rem(pair, n)
-        first, second = self.most(one, other), self.least(one, other)
-        tile = self.add(self.mul(self.div(first, self.down), self.w.tiles), self.div(second, ACROSS))
-        lane = self.add(self.mul(self.rem(first, self.down), ACROSS), self.rem(second, ACROSS))
-        place = self.add(self.mul(tile, self.v.count), lane)
-        lines.do(f"store i64 {place}, ptr {element(lines, self.places, i, 'i64')}")
+        n = self.w.n
+        pair = index_at(self.w.pairs, i, self.bits)
+        stop_if(pair.outside(n * n))
+        one, other = pair // n, pair % n
+        first, second = one.at_least(other), one.at_most(other)
+        tile = first // self.down * self.w.tiles + second // ACROSS
+        lane = first % self.down * ACROSS + second % ACROSS
+        self.places[i] = tile * self.v.count + lane
 
-    def _row(self, b: str) -> None:
-        lines = self.lines
-        begin = self.mul(b, self.w.D)
+    def _row(self, b: Term) -> None:
+        begin = b * self.w.D
 
-        def across(k: str) -> None:
-            first = self.mul(k, self.down)
-            left = [self._vector(self.add(first, r), begin) for r in range(self.down)]
+        def across(k: Term) -> None:
+            first = k * self.down
+            left = [self._vector(first + r, begin) for r in range(self.down)]
             # The products of a vector with those before it and with itself.
-            count = self.add(self.div(self.add(first, self.down - 1), ACROSS), 1)
+            count = (first + (self.down - 1)) // ACROSS + 1
 
-            def tile(j: str) -> None:
-                second = self.mul(j, ACROSS)
-                right = [self._vector(self.add(second, c), begin) for c in range(ACROSS)]
-                place = self.add(self.mul(k, self.w.tiles), j)
-                self.put(self._products(left, right), self.tiles, self.mul(place, self.v.count))
+            def tile(j: Term) -> None:
+                second = j * ACROSS
+                right = [self._vector(second + c, begin) for c in range(ACROSS)]
+                place = k * self.w.tiles + j
+                self.put(self._products(left, right), self.tiles, place * self.v.count)
 
-            count_loop(lines, "0", self.least(count, self.w.tiles), tile)
+            count_loop(self.lines, 0, count.at_most(self.w.tiles), tile)
 
-        count_loop(lines, "0", self.pieces(self.w.n, self.down), across)
-        y = element(lines, self.w.Y, self.mul(b, self.w.I))
+        count_loop(self.lines, 0, self.w.n.pieces(self.down), across)
+        y = self.w.Y.at(b * self.w.I)
 
-        def pick(i: str) -> None:
-            place = lines.let(f"load i64, ptr {element(lines, self.places, i, 'i64')}")
-            found = lines.let(f"load float, ptr {element(lines, self.tiles, place)}")
-            lines.do(f"store float {found}, ptr {element(lines, y, i)}")
+        def pick(i: Term) -> None:
+            y[i] = self.tiles[self.places[i]]
 
-        count_loop(lines, "0", self.w.I, pick)
+        count_loop(self.lines, 0, self.w.I, pick)
 
-    def _vector(self, k: str, begin: str) -> str:
+    def _vector(self, k: Term, begin: Term) -> Term:
         """Return the address of row `begin` / E of vector k; behind the last one there is that again."""
-        place = element(self.lines, self.vectors, self.least(k, self.last), "ptr")
-        start = self.lines.let(f"load ptr, ptr {place}")
-        return element(self.lines, start, begin)
+        return self.vectors[k.at_most(self.last)].of("float").at(begin)
 
-    def _products(self, left: Sequence[str], right: Sequence[str]) -> str:
+    def _products(self, left: Sequence[Term], right: Sequence[Term]) -> Term:
         """Return the dot products of each left with each right vector."""
         v = self.v
 
-        def some(e: str, mask: str | None, sums: Sequence[str]) -> list[str]:
+        def some(e: Term, mask: Term | None, sums: Sequence[Term]) -> list[Term]:
             a, b = ([v.load(one, e, mask) for one in side] for side in (left, right))
-            return [v.fma(x, y, sums[r * ACROSS + c]) for r, x in enumerate(a) for c, y in enumerate(b)]
+            return [x.fma(y, sums[r * ACROSS + c]) for r, x in enumerate(a) for c, y in enumerate(b)]
 
-        return fold_lanes(v, sweep(v, "0", self.w.D, some, [v.constant(0.0)] * v.count))
+        return fold_lanes(v, sweep(v, 0, self.w.D, some, [v.constant(0.0)] * v.count))

@@ -5,15 +5,15 @@ Letters as in `ops.im2col`; windows lie sH and sW pixels apart, and their pixels
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 from typing import cast
 
 from tazza.codegen.block import BlockLaunch, all_float32
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import Body, count_loop, lanes_of, share, sweep
-from tazza.codegen.rows import element, when
+from tazza.codegen.loop import count_loop, each_vector, lanes_of, share, when
+from tazza.codegen.term import Lines, Term
+from tazza.codegen.vector import Vector
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.nn.im2col import IM2COL, im2col_window
@@ -41,55 +41,42 @@ def prepare_im2col(op: OpView, X: TensorSpec, Y: TensorSpec) -> Launch | Unsuppo
 
 
 def _write(lines: Lines, *, dense: bool) -> None:
-    v, w = lanes_of(lines), BLOCK.load(lines)
-    size = lines.let(f"mul i64 {w.H}, {w.W}")
-    taps = lines.let(f"mul i64 {w.kH}, {w.kW}")
+    v, w = lanes_of(lines), BLOCK.loaded(lines)
+    size = w.H * w.W
+    taps = w.kH * w.kW
     whole = Vector(lines, v.count, DataType.INT32)
-    step_bytes = lines.let(f"mul i64 {w.sW}, 4")
+    step_bytes = w.sW * 4
 
-    def swept(body: Body) -> None:
-        sweep(v, "0", w.oW, body)
-
-    def place(at: str, step: str, tap: str, apart: str) -> str:
+    def place(at: Term, tap: Term, along: str) -> Term:
         """Return where the image is seen by a tap of a window, in rows or columns."""
-        begin = lines.let(f"sub i64 {lines.let(f'mul i64 {at}, {w[step]}')}, {w.pad}")
-        return lines.let(f"add i64 {begin}, {lines.let(f'mul i64 {tap}, {w[apart]}')}")
+        return at * w[f"s{along}"] - w.pad + tap * w[f"a{along}"]
 
-    def plane(n: str) -> None:
-        x = element(lines, w.X, lines.let(f"mul i64 {n}, {size}"))
+    def plane(n: Term) -> None:
+        x = w.X.at(n * size)
 
-        def tap(t: str) -> None:
-            down = lines.let(f"udiv i64 {t}, {w.kW}")
-            across = lines.let(f"sub i64 {t}, {lines.let(f'mul i64 {down}, {w.kW}')}")
-            number = lines.let(f"add i64 {lines.let(f'mul i64 {n}, {taps}')}, {t}")
-            rows = lines.let(f"mul i64 {number}, {w.oH}")
+        def tap(t: Term) -> None:
+            down = t // w.kW
+            across = t - down * w.kW
+            rows = (n * taps + t) * w.oH
 
-            def row(p: str) -> None:
-                at = lines.let(f"mul i64 {lines.let(f'add i64 {rows}, {p}')}, {w.oW}")
-                target = element(lines, w.Y, at)
-                line = place(p, "sH", down, "aH")
-                source = element(lines, x, lines.let(f"mul i64 {line}, {w.W}"))
+            def row(p: Term) -> None:
+                target = w.Y.at((rows + p) * w.oW)
+                line = place(p, down, "H")
+                source = x.at(line * w.W)
 
-                def seen(q: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-                    first = place(q, "sW", across, "aW")
-                    column = whole.counted(first, "1" if dense else w.sW)
-                    fits = v.both(lines.let(f"icmp ult {whole.type} {column}, {whole.full(w.W)}"), mask)
-                    if dense:
-                        value = v.load(source, first, fits)
-                    else:
-                        value = v.gather(element(lines, source, first), "0", step_bytes, fits)
+                def seen(q: Term, mask: Term | None) -> None:
+                    first = place(q, across, "W")
+                    fits = whole.counted(first, 1 if dense else w.sW).below(whole.full(w.W)).within(mask)
+                    value = v.load(source, first, fits) if dense else v.gather(source.at(first), 0, step_bytes, fits)
                     v.store(value, target, q, mask)
-                    return carried
 
-                def nothing(q: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+                def nothing(q: Term, mask: Term | None) -> None:
                     v.store(v.constant(0.0), target, q, mask)
-                    return carried
 
-                inside = lines.let(f"icmp ult i64 {line}, {w.H}")
-                when(lines, inside, lambda: swept(seen), lambda: swept(nothing))
+                when(line.below(w.H), *(partial(each_vector, v, 0, w.oW, body) for body in (seen, nothing)))
 
-            count_loop(lines, "0", w.oH, row)
+            count_loop(lines, 0, w.oH, row)
 
-        count_loop(lines, "0", taps, tap)
+        count_loop(lines, 0, taps, tap)
 
     count_loop(lines, *share(lines, w.planes), plane)

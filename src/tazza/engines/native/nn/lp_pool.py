@@ -14,13 +14,13 @@ from typing import Protocol
 import numpy as np
 
 from tazza.codegen.block import BlockLaunch, accepts_dense, all_float32
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.image import lies_as
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop, each_vector, fold_loop, sweep
 from tazza.codegen.power import power
-from tazza.codegen.rows import element, first_lane
+from tazza.codegen.term import Lines, Term
+from tazza.codegen.vector import Vector
 from tazza.codegen.writer import Writer, gather
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.nn.pool import (
@@ -92,30 +92,29 @@ def _refused(op: OpView, X: TensorSpec) -> Unsupported | None:
 def _part(p: np.float32) -> Part:
     """Return x |x|^(p - 2) of an element, times dY / Y^(p - 1) of a window."""
 
-    def told(v: Vector, x: str) -> str:
-        return v.mul(x, _power(v, v.intrinsic("fabs", x), float(p - np.float32(2))))
+    def told(v: Vector, x: Term) -> Term:
+        return x * _power(v, abs(x), float(p - np.float32(2)))
 
-    def add(v: Vector, total: str, slope: str, y: str, dy: str) -> str:
-        share = v.div(dy, _power(v, y, float(p - np.float32(1))))
-        return v.add(total, v.mul(slope, share))
+    def add(v: Vector, total: Term, slope: Term, y: Term, dy: Term) -> Term:
+        return total + slope * (dy / _power(v, y, float(p - np.float32(1))))
 
     return Part(f"norm {float(p)!r}", told, add, POWER_FLOPS)
 
 
-def _power(v: Vector, x: str, exponent: float) -> str:
+def _power(v: Vector, x: Term, exponent: float) -> Term:
     """Return what is not negative, or NaN, raised to a power."""
-    simple: dict[float, Callable[[], str]] = {
+    simple: dict[float, Callable[[], Term]] = {
         0.0: lambda: v.constant(1.0),
-        0.5: lambda: v.intrinsic("sqrt", x),
+        0.5: lambda: x.intrinsic("sqrt"),
         1.0: lambda: x,
-        2.0: lambda: v.mul(x, x),
-        3.0: lambda: v.mul(v.mul(x, x), x),
+        2.0: lambda: x * x,
+        3.0: lambda: x * x * x,
     }
 
-    def general() -> str:  # powers of 0, which many elements are, would be libm's
-        zero = v.compare("oeq", x, v.constant(0.0))
-        found = power(v, v.select(zero, v.constant(1.0), x), v.constant(exponent))
-        return v.select(zero, v.constant(0.0 if exponent > 0 else math.inf), found)
+    def general() -> Term:  # powers of 0, which many elements are, would be libm's
+        zero = x.equals(0.0)
+        found = power(zero.choose(1.0, x), v.constant(exponent))
+        return zero.choose(0.0 if exponent > 0 else math.inf, found)
 
     return simple.get(exponent, general)()
 
@@ -143,7 +142,7 @@ def _launch(op: OpView, X: TensorSpec, *, by_channel: bool) -> Launch:
 class Over(Protocol):
     """Gives the norm of what `line(where a row of X begins, sum so far)` adds up; with `lanes` that of all lanes."""
 
-    def __call__(self, line: Callable[[str, str], str], *, lanes: bool = False) -> str:
+    def __call__(self, line: Callable[[Term, Term], Term], *, lanes: bool = False) -> Term:
         """Write the loops over the rows that a window sees."""
         ...
 
@@ -154,90 +153,86 @@ class Over(Protocol):
 def _write(lines: Lines, *, p: np.float32, kind: str) -> None:
     """Loop over the rows of Y that are this thread's."""
     w = Writer(lines, BLOCK)
-    v, row_of = w.v, w.mul(w.w.width, w.w.unit)
+    v, row_of = w.v, w.w.width * w.w.unit
 
     def row(seen: Seen) -> None:
-        def over(line: Callable[[str, str], str], *, lanes: bool = False) -> str:
+        def over(line: Callable[[Term, Term], Term], *, lanes: bool = False) -> Term:
             """Return the norm of what `line(where a row of X begins, sum so far)` adds up; with `lanes` of them all."""
 
-            def plane(d: str, total: str) -> str:
-                top = w.mul(d, w.w.height)
-                return fold_loop(v, *seen.heights, total, lambda h, total: line(w.mul(w.add(top, h), row_of), total))
+            def plane(d: Term, total: Term) -> Term:
+                top = d * w.w.height
+                return fold_loop(*seen.heights, total, lambda h, total: line((top + h) * row_of, total))
 
-            total = fold_loop(v, *seen.depths, v.constant(0.0), plane)
-            return _power(v, v.splat(v.sum(total)) if lanes else total, float(np.float32(1) / p))
+            total = fold_loop(*seen.depths, v.constant(0.0), plane)
+            return _power(v, v.full(total.sum()) if lanes else total, float(np.float32(1) / p))
 
-        def powered(value: str) -> str:
-            return _power(v, v.intrinsic("fabs", value), float(p))
-
-        KINDS[kind](w, seen.x, seen.y, over, powered)
+        KINDS[kind](w, seen.x, seen.y, over, lambda value: _power(v, abs(value), float(p)))
 
     each_row_of_y(w, "float", row)
 
 
-def _channels(w: Writer, x: str, y: str, over: Over, powered: Callable[[str], str]) -> None:
+def _channels(w: Writer, x: Term, y: Term, over: Over, powered: Callable[[Term], Term]) -> None:
     """Take the places of a row one by one, each with all its channels."""
-    lines, v, channels = w.lines, w.v, w.w.unit
+    v, channels = w.v, w.w.unit
 
-    def place(q: str) -> None:
-        widths = pair_at(lines, w.w.widths, q)
-        target = element(lines, y, w.mul(q, channels))
+    def place(q: Term) -> None:
+        widths = pair_at(w.w.widths, q)
+        target = y.at(q * channels)
 
-        def some(i: str, mask: str | None) -> None:
-            def line(start: str, total: str) -> str:
-                def one(column: str, total: str) -> str:
-                    at = w.add(w.add(start, w.mul(column, channels)), i)
-                    return v.add(total, powered(v.load(x, at, mask)))
+        def some(i: Term, mask: Term | None) -> None:
+            def line(start: Term, total: Term) -> Term:
+                def one(column: Term, total: Term) -> Term:
+                    return total + powered(v.load(x, start + column * channels + i, mask))
 
-                return fold_loop(v, *widths, total, one)
+                return fold_loop(*widths, total, one)
 
             v.store(over(line), target, i, mask)
 
-        each_vector(v, "0", channels, some)
+        each_vector(v, 0, channels, some)
 
-    count_loop(lines, "0", w.w.out_width, place)
+    count_loop(w.lines, 0, w.w.out_width, place)
 
 
-def _single(w: Writer, x: str, y: str, over: Over, powered: Callable[[str], str]) -> None:
+def _single(w: Writer, x: Term, y: Term, over: Over, powered: Callable[[Term], Term]) -> None:
     """Where a row of Y has one place, add up vectors of what its window sees."""
     v = w.v
-    widths = pair_at(w.lines, w.w.widths, "0")
+    widths = pair_at(w.w.widths, 0)
 
-    def line(start: str, total: str) -> str:
-        def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            found = v.add(carried[0], powered(v.load(x, w.add(start, i), mask)))
-            return (found if mask is None else v.select(mask, found, carried[0]),)
+    def line(start: Term, total: Term) -> Term:
+        def some(i: Term, mask: Term | None, carried: Sequence[Term]) -> Sequence[Term]:
+            found = carried[0] + powered(v.load(x, start + i, mask))
+            return (found.masked(mask, carried[0]),)
 
         return sweep(v, *widths, some, (total,))[0]
 
-    w.lines.do(f"store float {first_lane(v, over(line, lanes=True))}, ptr {y}")
+    y.store(over(line, lanes=True).lane(0))
 
 
-def _columns(w: Writer, x: str, y: str, over: Over, powered: Callable[[str], str], *, dense: bool) -> None:
+def _columns(w: Writer, x: Term, y: Term, over: Over, powered: Callable[[Term], Term], *, dense: bool) -> None:
     """Take a row in vectors; of each row of X that windows see, element by element of the windows."""
-    lines, v, step, width = w.lines, w.v, w.w.step, w.w.width
-    whole = Vector(lines, v.count, DataType.INT32)
-    limit = whole.full(width)
+    v, step = w.v, w.w.step
+    whole = Vector(w.lines, v.count, DataType.INT32)
+    limit = whole.full(w.w.width)
 
-    def some(q: str, mask: str | None) -> None:
-        begin = w.sub(w.mul(q, step), w.w.left)
+    def some(q: Term, mask: Term | None) -> None:
+        begin = q * step - w.w.left
 
-        def line(start: str, total: str) -> str:
-            def one(j: str, total: str) -> str:
-                column = w.add(begin, j)
-                inside = v.both(lines.let(f"icmp ult {whole.type} {whole.counted(column, step)}, {limit}"), mask)
-                at = element(lines, x, w.add(start, column))
-                value = v.load(at, "0", inside) if dense else gather(v, at, step, inside)
-                return v.select(inside, v.add(total, powered(value)), total)
+        def line(start: Term, total: Term) -> Term:
+            def one(j: Term, total: Term) -> Term:
+                column = begin + j
+                inside = whole.counted(column, step).below(limit).within(mask)
+                at = x.at(start + column)
+                value = v.load(at, 0, inside) if dense else gather(v, at, step, inside)
+                return inside.choose(total + powered(value), total)
 
-            return fold_loop(v, "0", w.w.kernel, total, one)
+            return fold_loop(0, w.w.kernel, total, one)
 
         v.store(over(line), y, q, mask)
 
-    each_vector(v, "0", w.w.out_width, some)
+    each_vector(v, 0, w.w.out_width, some)
 
 
-KINDS: Mapping[str, Callable[[Writer, str, str, Over, Callable[[str], str]], None]] = {
+KINDS: Mapping[str, Callable[[Writer, Term, Term, Over, Callable[[Term], Term]], None]] = {
     "channels": _channels,
     "single column": _single,
     "dense columns": functools.partial(_columns, dense=True),

@@ -9,12 +9,11 @@ import math
 from functools import partial
 
 from tazza.codegen.block import BlockLaunch, accepts_rows_or_vendor, all_float32
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
+from tazza.codegen.function import Emission
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop, each_vector, fold_loop, lanes_of, share
-from tazza.codegen.rows import element
-from tazza.codegen.vector import Emission
+from tazza.codegen.term import Lines, Term
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Expression, Launch, OpView, Unsupported
 from tazza.operator.kernel import Offered
@@ -45,9 +44,8 @@ def prepare_lrn(op: OpView, X: TensorSpec, scale: TensorSpec | None) -> Offered:
 def _launch(op: OpView, X: TensorSpec, scaled: bool) -> Launch:
     channels = X.shape[1]
     power = ROOTS.get(op.beta, f"pow(s, {-op.beta!r})")
-    address = SOURCES.compiled(
-        f"lrn, {power}{', scale' if scaled else ''}", partial(_write, power=power, scaled=scaled)
-    )
+    kind = f"lrn, {power}{', scale' if scaled else ''}"
+    address = SOURCES.compiled(kind, partial(_write, power=power, scaled=scaled))
     planes, area = X.shape[0] * channels, X.shape[2] * X.shape[3]
     words = BLOCK.words(
         **{"threads": threads_of(X.size, 2 * op.size + FLOPS, 12, planes), "planes": planes, "C": channels},
@@ -59,30 +57,29 @@ def _launch(op: OpView, X: TensorSpec, scaled: bool) -> Launch:
 
 
 def _write(lines: Lines, power: str, scaled: bool) -> None:
-    v, w = lanes_of(lines), BLOCK.load(lines)
-    weight, bias = v.of_double(w.weight), v.of_double(w.bias)
+    v, w = lanes_of(lines), BLOCK.loaded(lines)
+    weight, bias = v.full(w.weight), v.full(w.bias)
     pointers = [w.X, w.Y, *([w.scale] if scaled else [])]
     expression = Expression.parse(power)
 
-    def plane(n: str) -> None:
-        own = lines.let(f"urem i64 {n}, {w.C}")
-        first = lines.most(lines.let(f"sub i64 {own}, {w.before}"), "0")
-        last = lines.let(f"add i64 {lines.let(f'add i64 {own}, {w.behind}')}, 1")
-        last = lines.least(last, w.C)
-        image = element(lines, pointers[0], lines.let(f"mul i64 {lines.let(f'sub i64 {n}, {own}')}, {w.area}"))
-        x, *given = (element(lines, pointer, lines.let(f"mul i64 {n}, {w.area}")) for pointer in pointers)
+    def plane(n: Term) -> None:
+        own = n % w.C
+        first = (own - w.before).at_least(0)
+        last = (own + w.behind + 1).at_most(w.C)
+        image = w.X.at((n - own) * w.area)
+        x, *given = (pointer.at(n * w.area) for pointer in pointers)
 
-        def some(i: str, mask: str | None) -> None:
-            def one(c: str, total: str) -> str:
-                value = v.load(element(lines, image, lines.let(f"mul i64 {c}, {w.area}")), i, mask)
-                return v.fma(value, value, total)
+        def some(i: Term, mask: Term | None) -> None:
+            def one(c: Term, total: Term) -> Term:
+                value = v.load(image.at(c * w.area), i, mask)
+                return value.fma(value, total)
 
-            total = v.fma(fold_loop(v, first, last, v.constant(0.0), one), weight, bias)
+            total = fold_loop(first, last, v.constant(0.0), one).fma(weight, bias)
             factor = Emission(v, {"s": total}).write(expression)
-            results = (v.mul(v.load(x, i, mask), factor), total)
+            results = (v.load(x, i, mask) * factor, total)
             for pointer, value in zip(given, results, strict=False):
                 v.store(value, pointer, i, mask)
 
-        each_vector(v, "0", w.area, some)
+        each_vector(v, 0, w.area, some)
 
     count_loop(lines, *share(lines, w.planes), plane)

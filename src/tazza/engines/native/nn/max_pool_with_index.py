@@ -7,14 +7,15 @@ to the right by sW and begins `top` above and `left` beside the image.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import cast
 
 from tazza.codegen.block import BlockLaunch
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import count_loop, each_vector, lanes_of, share
-from tazza.codegen.rows import element, when
+from tazza.codegen.loop import count_loop, each_vector, lanes_of, share, when
+from tazza.codegen.term import Lines, Term
+from tazza.codegen.vector import Vector
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.nn.max_pool_with_index import MAX_POOL_WITH_INDEX, MAX_POOL_WITH_INDEX_GRADIENT
@@ -23,8 +24,8 @@ from tazza.ops.nn.window import LOWEST
 from tazza.tensor import DataType, TensorSpec
 
 WINDOWS = Fields("threads planes H W oH oW kH kW sH sW top left")
-BLOCK = Fields(addresses="X Y Index", after=WINDOWS)
-GRADIENT_BLOCK = Fields(addresses="dY Index dX", after=WINDOWS)
+BLOCK = Fields(addresses="X Y Index:i32", after=WINDOWS)
+GRADIENT_BLOCK = Fields(addresses="dY Index:i32 dX", after=WINDOWS)
 MOST_TAPS = 4096
 MOST_STEP = 4
 BYTES, FLOPS = 24, 8
@@ -62,12 +63,10 @@ def prepare_max_pool_with_index_gradient(op: OpView, dX: TensorSpec) -> Launch |
     if isinstance(windows, Unsupported):
         return windows
     step = windows["sW"]
+    kind, write = "max pool with index gradient", _back
     if _lie_apart(windows):
-        text = f"max pool with index gradient, windows {step} columns apart"
-        address = SOURCES.compiled(text, lambda lines: _pick(lines, step))
-    else:
-        address = SOURCES.compiled("max pool with index gradient", _back)
-    return BlockLaunch(address, GRADIENT_BLOCK.words(**windows))
+        kind, write = f"{kind}, windows {step} columns apart", partial(_pick, step=step)
+    return BlockLaunch(SOURCES.compiled(kind, write), GRADIENT_BLOCK.words(**windows))
 
 
 def _lie_apart(windows: Mapping[str, int]) -> bool:
@@ -75,143 +74,121 @@ def _lie_apart(windows: Mapping[str, int]) -> bool:
     return windows["sH"] >= windows["kH"] and MOST_STEP >= windows["sW"] >= windows["kW"]
 
 
-def _each_channel(lines: Lines, channel: Callable[[str], None]) -> None:
+def _each_channel(lines: Lines, channel: Callable[[Term], None]) -> None:
     """Run `channel(number)` for each channel of this thread."""
-    count_loop(lines, *share(lines, WINDOWS.read(lines).planes), channel)
+    count_loop(lines, *share(lines, WINDOWS.lazily(lines).planes), channel)
 
 
-def _each_row(lines: Lines, row: Callable[[str, str, str], None], before: Callable[[str], None] | None = None) -> None:
+def _each_row(
+    lines: Lines, row: Callable[[Term, Term, Term], None], before: Callable[[Term], None] | None = None
+) -> None:
     """Run `row(channel, p, first row of the window)` for the rows of Y of each channel of this thread."""
-    at = WINDOWS.read(lines)
+    at = WINDOWS.lazily(lines)
 
-    def channel(n: str) -> None:
+    def channel(n: Term) -> None:
         if before is not None:
             before(n)
 
-        def one(p: str) -> None:
-            row(n, p, lines.let(f"sub i64 {lines.let(f'mul i64 {p}, {at.sH}')}, {at.top}"))
+        def one(p: Term) -> None:
+            row(n, p, p * at.sH - at.top)
 
-        count_loop(lines, "0", at.oH, one)
+        count_loop(lines, 0, at.oH, one)
 
     _each_channel(lines, channel)
-
-
-def _plane(lines: Lines, n: str, height: str, width: str) -> tuple[str, str]:
-    """Return how many elements a channel has, and where channel n begins."""
-    size = lines.let(f"mul i64 {height}, {width}")
-    return size, lines.let(f"mul i64 {n}, {size}")
 
 
 def _largest(lines: Lines) -> None:
     """Take rows of Y in vectors; of each window, element by element, what is above all before."""
     v, whole = lanes_of(lines), Vector(lines, lanes_of(lines).count, DataType.INT32)
-    w = BLOCK.load(lines)
-    step_bytes = lines.let(f"mul i64 {w.sW}, 4")
-    found = [lines.let(f"alloca {kind}") for kind in (v.type, whole.type)]
+    w = BLOCK.loaded(lines)
+    step_bytes = w.sW * 4
+    found = best_found, index_found = [lines.room(kind) for kind in (v.type, whole.type)]
 
-    def row(n: str, p: str, top: str) -> None:
-        _, start = _plane(lines, n, w.H, w.W)
-        _, out_start = _plane(lines, n, w.oH, w.oW)
-        target = lines.let(f"add i64 {out_start}, {lines.let(f'mul i64 {p}, {w.oW}')}")
-        x = element(lines, w.X, start)
+    def row(n: Term, p: Term, top: Term) -> None:
+        start = n * (w.H * w.W)
+        target = n * (w.oH * w.oW) + p * w.oW
+        x = w.X.at(start)
 
-        def some(q: str, mask: str | None) -> None:
-            lines.do(f"store {v.type} {v.constant(float(LOWEST))}, ptr {found[0]}")
-            lines.do(f"store {whole.type} {whole.constant(-1)}, ptr {found[1]}")
-            begin = lines.let(f"sub i64 {lines.let(f'mul i64 {q}, {w.sW}')}, {w.left}")
+        def some(q: Term, mask: Term | None) -> None:
+            best_found.store(float(LOWEST))
+            index_found.store(-1)
+            begin = q * w.sW - w.left
 
-            def above(y: str, place: str) -> None:
+            def above(y: Term, place: Term) -> None:
                 """Take what lies `place` behind the left edge of the row y, if it is in the image."""
                 column = whole.counted(place, w.sW)
-                fits = v.both(lines.let(f"icmp ult {whole.type} {column}, {whole.full(w.W)}"), mask)
-                line = lines.let(f"mul i64 {y}, {w.W}")
-                source = element(lines, x, lines.let(f"add i64 {line}, {place}"))
-                seen = v.gather(source, "0", step_bytes, fits)
-                best, index = (
-                    lines.let(f"load {kind}, ptr {one}") for kind, one in zip((v.type, whole.type), found, strict=True)
-                )
-                more = v.both(fits, v.compare("ogt", seen, best))
-                number = lines.let(f"add {whole.type} {column}, {whole.full(line)}")
-                lines.do(f"store {v.type} {v.select(more, seen, best)}, ptr {found[0]}")
-                lines.do(f"store {whole.type} {whole.select(more, number, index)}, ptr {found[1]}")
+                fits = column.below(whole.full(w.W)).within(mask)
+                line = y * w.W
+                seen = v.gather(x.at(line + place), 0, step_bytes, fits)
+                best, index = (one.load() for one in found)
+                more = fits & (seen > best)
+                number = column + whole.full(line)
+                best_found.store(more.choose(seen, best))
+                index_found.store(more.choose(number, index))
 
-            def line(i: str) -> None:
-                y = lines.let(f"add i64 {top}, {i}")
-                there = lines.let(f"icmp ult i64 {y}, {w.H}")
+            def line(i: Term) -> None:
+                y = top + i
+                when(y.below(w.H), lambda: count_loop(lines, 0, w.kW, lambda j: above(y, begin + j)))
 
-                def across() -> None:
-                    count_loop(lines, "0", w.kW, lambda j: above(y, lines.let(f"add i64 {begin}, {j}")))
+            count_loop(lines, 0, w.kH, line)
+            best, index = (one.load() for one in found)
+            v.store(best, w.Y.at(target), q, mask)
+            whole.store(index, w.Index.at(target), q, mask)
 
-                when(lines, there, across)
-
-            count_loop(lines, "0", w.kH, line)
-            best, index = (
-                lines.let(f"load {kind}, ptr {one}") for kind, one in zip((v.type, whole.type), found, strict=True)
-            )
-            v.store(best, element(lines, w.Y, target), q, mask)
-            whole.store(index, element(lines, w.Index, target, "i32"), q, mask)
-
-        each_vector(v, "0", w.oW, some)
+        each_vector(v, 0, w.oW, some)
 
     _each_row(lines, row)
 
 
-def _dividing(lines: Lines, width: str) -> tuple[str, Callable[[str], str]]:
+def _clear(v: Vector, start: Term, count: Term) -> None:
+    """Write so many zeros."""
+    each_vector(v, 0, count, lambda i, mask: v.store(v.constant(0.0), start, i, mask))
+
+
+def _dividing(width: Term) -> tuple[Term, Callable[[Term], Term]]:
     """Return a width as i32, 1 at the least, and what divides an i32 by it: by a product, as divisions take longer.
 
     The upper half of n * ceil(2^64 / width) is n / width for all n below 2^32. Source: Lemire, Kaser, Kurz 2019, Faster
     Remainder by Direct Computation, section 3.2.
     """
-    wide = lines.most(width, "1")
-    alone = lines.let(f"icmp eq i64 {wide}, 1")
-    share = lines.let(f"udiv i64 -1, {wide}")
-    factor = lines.let(f"zext i64 {lines.let(f'add i64 {share}, 1')} to i128")
+    wide = width.at_least(1)
+    alone = wide.equals(1)
+    factor = (width.lines.number(-1) // wide + 1).to_unsigned("i128")
 
-    def divided(n: str) -> str:
-        product = lines.let(f"mul i128 {lines.let(f'zext i32 {n} to i128')}, {factor}")
-        found = lines.let(f"trunc i128 {lines.let(f'lshr i128 {product}, 64')} to i32")
-        return lines.let(f"select i1 {alone}, i32 {n}, i32 {found}")
+    def divided(n: Term) -> Term:
+        return alone.choose(n, (n.to_unsigned("i128") * factor).shifted_down(64).to("i32"))
 
-    return lines.let(f"trunc i64 {wide} to i32"), divided
+    return wide.to("i32"), divided
 
 
 def _back(lines: Lines) -> None:
     """Fill a channel of dX with zeros, then add each element of dY where its index lies in its window."""
-    v = lanes_of(lines)
-    w = GRADIENT_BLOCK.load(lines)
-    short_width, row_of = _dividing(lines, w.W)
-    nowhere = lines.let("alloca float")
+    v, w = lanes_of(lines), GRADIENT_BLOCK.loaded(lines)
+    short_width, row_of = _dividing(w.W)
+    nowhere = lines.room("float")
 
-    def clear(n: str) -> None:
-        size, start = _plane(lines, n, w.H, w.W)
-        dx = element(lines, w.dX, start)
+    def clear(n: Term) -> None:
+        size = w.H * w.W
+        _clear(v, w.dX.at(n * size), size)
 
-        each_vector(v, "0", size, lambda i, mask: v.store(v.constant(0.0), dx, i, mask))
+    def row(n: Term, p: Term, top: Term) -> None:
+        size = w.H * w.W
+        start = n * size
+        source = n * (w.oH * w.oW) + p * w.oW
+        dx, dy, index = w.dX.at(start), w.dY.at(source), w.Index.at(source)
 
-    def row(n: str, p: str, top: str) -> None:
-        size, start = _plane(lines, n, w.H, w.W)
-        _, out_start = _plane(lines, n, w.oH, w.oW)
-        source = lines.let(f"add i64 {out_start}, {lines.let(f'mul i64 {p}, {w.oW}')}")
-        dx, dy = element(lines, w.dX, start), element(lines, w.dY, source)
-        index = element(lines, w.Index, source, "i32")
-
-        def one(q: str) -> None:
-            place = lines.let(f"load i32, ptr {element(lines, index, q, 'i32')}")
+        def one(q: Term) -> None:
+            place = index[q]
             y = row_of(place)
-            x = lines.let(f"sub i32 {place}, {lines.let(f'mul i32 {y}, {short_width}')}")
-            begin = lines.let(f"sub i64 {lines.let(f'mul i64 {q}, {w.sW}')}, {w.left}")
-            inside = lines.let(f"icmp ult i64 {lines.let(f'zext i32 {place} to i64')}, {size}")
+            x = place - y * short_width
+            begin = q * w.sW - w.left
+            inside = place.to_unsigned("i64").below(size)
             for found, first, extent in ((y, top, w.kH), (x, begin, w.kW)):
-                off = lines.let(f"sub i64 {lines.let(f'zext i32 {found} to i64')}, {first}")
-                fits = lines.let(f"icmp ult i64 {off}, {extent}")
-                inside = lines.let(f"and i1 {inside}, {fits}")
-            there = element(lines, dx, lines.let(f"zext i32 {place} to i64"))
-            target = lines.let(f"select i1 {inside}, ptr {there}, ptr {nowhere}")
-            given = lines.let(f"load float, ptr {element(lines, dy, q)}")
-            total = lines.let(f"fadd float {lines.let(f'load float, ptr {target}')}, {given}")
-            lines.do(f"store float {total}, ptr {target}")
+                inside &= (found.to_unsigned("i64") - first).below(extent)
+            target = inside.choose(dx.at(place.to_unsigned("i64")), nowhere)
+            target[0] += dy[q]
 
-        count_loop(lines, "0", w.oW, one)
+        count_loop(lines, 0, w.oW, one)
 
     _each_row(lines, row, clear)
 
@@ -223,48 +200,38 @@ def _pick(lines: Lines, step: int) -> None:
     edge, which is below kW or in no window. A vector of windows becomes `step` vectors of places, by constant shuffles.
     """
     v, whole = lanes_of(lines), Vector(lines, lanes_of(lines).count, DataType.INT32)
-    w = GRADIENT_BLOCK.load(lines)
-    reached = lines.let(f"add i64 {lines.let(f'add i64 {w.W}, {w.left}')}, {step - 1}")
-    windows = lines.let(f"udiv i64 {reached}, {step}")
+    w = GRADIENT_BLOCK.loaded(lines)
+    windows = (w.W + w.left + (step - 1)) // step
 
-    def channel(n: str) -> None:
-        _, start = _plane(lines, n, w.H, w.W)
-        _, out_start = _plane(lines, n, w.oH, w.oW)
-        count_loop(lines, "0", w.H, lambda y: row(y, start, out_start))
+    def channel(n: Term) -> None:
+        start, out_start = n * (w.H * w.W), n * (w.oH * w.oW)
+        count_loop(lines, 0, w.H, lambda y: row(y, start, out_start))
 
-    def row(y: str, start: str, out_start: str) -> None:
+    def row(y: Term, start: Term, out_start: Term) -> None:
         """Write row y of dX, from row p of dY or, between windows, with zeros."""
-        below = lines.let(f"add i64 {y}, {w.top}")
-        p = lines.let(f"udiv i64 {below}, {w.sH}")
-        off = lines.let(f"sub i64 {below}, {lines.let(f'mul i64 {p}, {w.sH}')}")
-        covered = lines.let(f"icmp ult i64 {off}, {w.kH}")
-        covered = lines.let(f"and i1 {covered}, {lines.let(f'icmp ult i64 {p}, {w.oH}')}")
-        first = lines.let(f"mul i64 {y}, {w.W}")
-        source = lines.let(f"add i64 {out_start}, {lines.let(f'mul i64 {p}, {w.oW}')}")
-        dx = element(lines, w.dX, lines.let(f"add i64 {start}, {first}"))
-        dy, index = element(lines, w.dY, source), element(lines, w.Index, source, "i32")
+        below = y + w.top
+        p = below // w.sH
+        covered = (below - p * w.sH).below(w.kH) & p.below(w.oH)
+        first = y * w.W
+        source = out_start + p * w.oW
+        dx = w.dX.at(start + first)
+        dy, index = w.dY.at(source), w.Index.at(source)
 
-        def some(q: str, mask: str | None) -> None:
-            del mask  # of the windows; what is written has one of its own
-            there = lines.let(f"icmp ult {whole.type} {whole.counted(q, '1')}, {whole.full(w.oW)}")
+        def some(q: Term, _: Term | None) -> None:  # no mask of windows: what is written has one of its own
+            there = whole.counted(q, 1).below(whole.full(w.oW))
             given, chosen = v.load(dy, q, there), whole.load(index, q, there)
-            begin = lines.let(f"sub i64 {lines.let(f'mul i64 {q}, {step}')}, {w.left}")
+            begin = q * step - w.left
             for part in range(step):
                 places = [part * whole.count + lane for lane in range(whole.count)]
                 spread = [place // step for place in places]
-                behind = f"<{', '.join(f'i32 {place % step}' for place in places)}>"
-                x = lines.let(f"add i64 {begin}, {places[0]}")
-                asked = whole.counted(lines.let(f"add i64 {first}, {x}"), "1")
-                here = lines.let(f"icmp eq {whole.type} {lines.shuffle(whole.type, spread, chosen)}, {asked}")
-                near = lines.let(f"icmp ult {whole.type} {behind}, {whole.full(w.kW)}")
-                here = v.both(here, near)
-                value = v.select(here, lines.shuffle(v.type, spread, given), v.constant(0.0))
-                inside = lines.let(f"icmp ult {whole.type} {whole.counted(x, '1')}, {whole.full(w.W)}")
-                v.store(v.add(value, v.constant(0.0)), dx, x, inside)
+                behind = whole.listed(place % step for place in places)
+                x = begin + places[0]
+                asked = whole.counted(first + x, 1)
+                here = chosen.shuffle(spread).equals(asked) & behind.below(whole.full(w.kW))
+                value = here.choose(given.shuffle(spread), 0.0)
+                inside = whole.counted(x, 1).below(whole.full(w.W))
+                v.store(value + 0.0, dx, x, inside)
 
-        def zeros(x: str, mask: str | None) -> None:
-            v.store(v.constant(0.0), dx, x, mask)
-
-        when(lines, covered, lambda: each_vector(v, "0", windows, some), lambda: each_vector(v, "0", w.W, zeros))
+        when(covered, lambda: each_vector(v, 0, windows, some), lambda: _clear(v, dx, w.W))
 
     _each_channel(lines, channel)

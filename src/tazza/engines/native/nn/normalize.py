@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 
 from tazza.codegen.block import BlockLaunch
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import each_vector, lane_sums, lanes_of
-from tazza.codegen.rows import FLOAT, ROWS, each_row, row_at
+from tazza.codegen.rows import FLOAT, ROWS, each_row
+from tazza.codegen.term import Lines, Term
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.nn.normalize import NORMALIZE_GRADIENT, SHORTEST
@@ -36,33 +36,32 @@ def prepare_normalize_gradient(op: OpView, X: TensorSpec) -> Launch | Unsupporte
 
 def _write(lines: Lines) -> None:
     """Length first, then y * dY, then dX = (dY - y * their sum) / length; short vectors have y = 0."""
-    v, at = lanes_of(lines, DataType.DOUBLE), BLOCK.read(lines)
+    v, at = lanes_of(lines, DataType.DOUBLE), BLOCK.lazily(lines)
     pointers, width = (at.X, at.dY, at.dX), at.D
-    zero = v.constant(0.0)
 
-    def row(n: str) -> None:
-        x, dy, dx = (row_at(lines, pointer, n, width) for pointer in pointers)
+    def row(n: Term) -> None:
+        x, dy, dx = (pointer.at(n * width) for pointer in pointers)
 
-        def square(i: str, mask: str | None) -> str:
+        def square(i: Term, mask: Term | None) -> Term:
             here = v.load(x, i, mask, dtype=FLOAT)
-            return v.mul(here, here)
+            return here * here
 
-        length = v.intrinsic("sqrt", v.splat(v.sum(lane_sums(v, "0", width, square))))
-        short = v.compare("olt", length, v.constant(SHORTEST))
-        divisor = v.floor_at(length, SHORTEST)
+        length = v.full(lane_sums(v, 0, width, square).sum()).intrinsic("sqrt")
+        short = length < SHORTEST
+        divisor = length.at_least(SHORTEST)
 
-        def unit(i: str, mask: str | None) -> str:
-            return v.select(short, zero, v.div(v.load(x, i, mask, dtype=FLOAT), divisor))
+        def unit(i: Term, mask: Term | None) -> Term:
+            return short.choose(0.0, v.load(x, i, mask, dtype=FLOAT) / divisor)
 
-        def product(i: str, mask: str | None) -> str:
-            return v.mul(unit(i, mask), v.load(dy, i, mask, dtype=FLOAT))
+        def product(i: Term, mask: Term | None) -> Term:
+            return unit(i, mask) * v.load(dy, i, mask, dtype=FLOAT)
 
-        total = v.splat(v.sum(lane_sums(v, "0", width, product)))
+        total = v.full(lane_sums(v, 0, width, product).sum())
 
-        def differences(i: str, mask: str | None) -> None:
-            along = v.mul(unit(i, mask), total)
-            v.store(v.div(v.sub(v.load(dy, i, mask, dtype=FLOAT), along), divisor), dx, i, mask, dtype=FLOAT)
+        def differences(i: Term, mask: Term | None) -> None:
+            along = unit(i, mask) * total
+            v.store((v.load(dy, i, mask, dtype=FLOAT) - along) / divisor, dx, i, mask, dtype=FLOAT)
 
-        each_vector(v, "0", width, differences)
+        each_vector(v, 0, width, differences)
 
     each_row(lines, row)

@@ -21,13 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tazza.codegen.block import BlockLaunch, Constant, Slot, Word, accepts_dense, accepts_rows_or_vendor, all_float32
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.image import lies_as
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop, each_vector, fold_loop, lane_sums, lanes_below, lanes_of, share
 from tazza.codegen.nest import nest_words
-from tazza.codegen.rows import FLOAT, ROWS, each_row, element, row_at
+from tazza.codegen.rows import FLOAT, ROWS, each_row
+from tazza.codegen.term import Lines, Number, Term
+from tazza.codegen.vector import Vector
 from tazza.codegen.writer import Writer
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES, native
@@ -44,11 +45,12 @@ MOST_SPATIAL = 3
 Side = tuple[int, int, int, int, int]
 """Extent, kernel, stride, pad before, and windows along one dimension."""
 VIEWS = Fields(
-    "threads rows unit depth height width out_depth out_height out_width", addresses="X Y depths heights widths"
+    "threads rows unit depth height width out_depth out_height out_width",
+    addresses="X Y depths:i64 heights:i64 widths:i64",
 )
 """`rows` are those of all slices, `unit` how many floats lie together for one place: C or 1. Tables tell for each place
 along D, H and W what a window sees, or which windows cover it."""
-BLOCK = Fields("most", addresses="dY dX shifts counts", after=VIEWS)
+BLOCK = Fields("most", addresses="dY dX shifts:i32 counts:i32", after=VIEWS)
 """`most` is how many windows cover a place along W at most, whose shifts and counts are for vectors of places."""
 MEANS = Fields(addresses="X Y", after=ROWS)
 PAIR = Fields("first last")
@@ -135,8 +137,8 @@ class Part:
     """
 
     name: str
-    told: Callable[[Vector, str], str]
-    add: Callable[[Vector, str, str, str, str], str]
+    told: Callable[[Vector, Term], Term]
+    add: Callable[[Vector, Term, Term, Term, Term], Term]
     flops: float = 2
 
 
@@ -215,7 +217,7 @@ def gradient_launch(op: OpView, X: TensorSpec, part: Part, *, by_channel: bool) 
     (D, *_, deep_out), (H, *_), _ = sides
     coverings = [Covering.of(*side) for side in sides]
     along = coverings[-1]
-    lanes = _lane_count()
+    lanes = lanes_of(Lines()).count
     slices, unit = (N * D, C) if by_channel else (N * C * D, 1)
     flops = part.flops * math.prod(one.most for one in coverings)
     shifts, counts = along.lanes(lanes)
@@ -225,9 +227,7 @@ def gradient_launch(op: OpView, X: TensorSpec, part: Part, *, by_channel: bool) 
         **{"most": along.most, "shifts": shifts, "counts": counts},
     )
     apart = not by_channel and along.most <= 1
-    body = (
-        functools.partial(_channels, part=part) if by_channel else functools.partial(_columns, part=part, apart=apart)
-    )
+    body = functools.partial(_channels if by_channel else functools.partial(_columns, apart=apart), part=part)
     deep = D > 1 or deep_out > 1  # pads around a single slice make several windows
     kind = f"{part.name} pool gradient by {'channels' if by_channel else 'columns'} of {lanes}"
     kind += f"{', deep' if deep else ''}{', apart' if apart else ''}"
@@ -240,10 +240,6 @@ def images_of(op: OpView, X: TensorSpec) -> list[int]:
     return [dims[0], dims[-1], *dims[1:-1]] if op.order.upper() == "NHWC" else dims
 
 
-def _lane_count() -> int:
-    return lanes_of(Lines()).count
-
-
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
@@ -251,14 +247,14 @@ def _lane_count() -> int:
 class Row:
     """What is known where a row of X is taken: addresses, the windows over its slice and over the row, lines of Y."""
 
-    x: str
-    dx: str
-    y: str
-    dy: str
-    depths: tuple[str, str] | None
-    heights: tuple[str, str]
-    out_height: str
-    out_length: str
+    x: Term
+    dx: Term
+    y: Term
+    dy: Term
+    depths: tuple[Term, Term] | None
+    heights: tuple[Term, Term]
+    out_height: Term
+    out_length: Term
 
 
 WriteRow = Callable[[Vector, Row], None]
@@ -266,75 +262,68 @@ WriteRow = Callable[[Vector, Row], None]
 
 def _write(lines: Lines, row: WriteRow, *, deep: bool) -> None:
     """Loop over the slices, and over the rows of each, that are this thread's."""
-    v, w = lanes_of(lines), BLOCK.load(lines)
-    depth, height = w.depth, w.height
-    out_length, length = (lines.let(f"mul i64 {width}, {w.unit}") for width in (w.out_width, w.width))
-    out_size = lines.let(f"mul i64 {lines.let(f'mul i64 {w.out_depth}, {w.out_height}')}, {out_length}")
+    v, w = lanes_of(lines), BLOCK.loaded(lines)
+    out_length, length = (width * w.unit for width in (w.out_width, w.width))
+    out_size = w.out_depth * w.out_height * out_length
     begin, end = share(lines, w.rows)
-    some = lines.most(height, "1")  # no rows: no slices either
-    rounding = lines.let(f"sub i64 {some}, 1")
-    after = lines.let(f"udiv i64 {lines.let(f'add i64 {end}, {rounding}')}, {some}")
+    some = w.height.at_least(1)  # no rows: no slices either
+    after = (end + (some - 1)) // some
 
-    def one_slice(s: str) -> None:
-        image, above = s, lines.let(f"mul i64 {s}, {height}")
-        depths = None
+    def one_slice(s: Term) -> None:
+        image, above, depths = s, s * w.height, None
         if deep:
-            image = lines.let(f"udiv i64 {s}, {depth}")
-            depths = pair_at(lines, w.depths, lines.let(f"urem i64 {s}, {depth}"))
-        offset = lines.let(f"mul i64 {image}, {out_size}")
-        y, dy = element(lines, w.Y, offset), element(lines, w.dY, offset)
-        top = lines.most(lines.let(f"sub i64 {begin}, {above}"), "0")
-        bottom = lines.least(lines.let(f"sub i64 {end}, {above}"), height)
+            image = s // w.depth
+            depths = pair_at(w.depths, s % w.depth)
+        offset = image * out_size
+        y, dy = w.Y.at(offset), w.dY.at(offset)
+        top = (begin - above).at_least(0)
+        bottom = (end - above).at_most(w.height)
 
-        def one_row(h: str) -> None:
-            at = lines.let(f"mul i64 {lines.let(f'add i64 {above}, {h}')}, {length}")
-            x, dx = element(lines, w.X, at), element(lines, w.dX, at)
-            row(v, Row(x, dx, y, dy, depths, pair_at(lines, w.heights, h), w.out_height, out_length))
+        def one_row(h: Term) -> None:
+            at = (above + h) * length
+            row(v, Row(w.X.at(at), w.dX.at(at), y, dy, depths, pair_at(w.heights, h), w.out_height, out_length))
 
         count_loop(lines, top, bottom, one_row)
 
-    count_loop(lines, lines.let(f"udiv i64 {begin}, {some}"), after, one_slice)
+    count_loop(lines, begin // some, after, one_slice)
 
 
 def _means(lines: Lines) -> None:
     """Add up each row, in one order whatever the threads."""
-    v, w = lanes_of(lines), MEANS.load(lines)
+    v, w = lanes_of(lines), MEANS.loaded(lines)
 
-    def row(n: str) -> None:
-        x = row_at(lines, w.X, n, w.D)
-        total = v.sum(lane_sums(v, "0", w.D, lambda i, mask: v.load(x, i, mask)))
-        value = lines.let(f"fdiv float {total}, {lines.let(f'uitofp i64 {w.D} to float')}")
-        lines.do(f"store float {value}, ptr {element(lines, w.Y, n)}")
+    def row(n: Term) -> None:
+        x = w.X.at(n * w.D)
+        w.Y[n] = lane_sums(v, 0, w.D, lambda i, mask: v.load(x, i, mask)).sum() / w.D.to_unsigned("float")
 
     each_row(lines, row)
 
 
 def _channels(v: Vector, row: Row, *, part: Part) -> None:
     """Take the places of a row one by one, each with all its channels."""
-    lines, w = v.lines, BLOCK.load(v.lines)
+    w = BLOCK.loaded(v.lines)
 
-    def place(i: str) -> None:
-        first, last = pair_at(lines, w.widths, i)
-        here = lines.let(f"mul i64 {i}, {w.unit}")
-        x, dx = element(lines, row.x, here), element(lines, row.dx, here)
+    def place(i: Term) -> None:
+        widths = pair_at(w.widths, i)
+        here = i * w.unit
+        x, dx = row.x.at(here), row.dx.at(here)
 
-        def body(i: str, mask: str | None) -> None:
+        def body(i: Term, mask: Term | None) -> None:
             told = part.told(v, v.load(x, i, mask))
 
-            def line(start: str, total: str) -> str:
-                def one(p: str, total: str) -> str:
-                    at = lines.let(f"add i64 {start}, {lines.let(f'mul i64 {p}, {w.unit}')}")
-                    at = lines.let(f"add i64 {at}, {i}")
+            def line(start: Term, total: Term) -> Term:
+                def one(p: Term, total: Term) -> Term:
+                    at = start + p * w.unit + i
                     seen, given = v.load(row.y, at, mask), v.load(row.dy, at, mask)
                     return part.add(v, total, told, seen, given)
 
-                return fold_loop(v, first, last, total, one)
+                return fold_loop(*widths, total, one)
 
             v.store(_over_lines(v, row, line), dx, i, mask)
 
-        each_vector(v, "0", w.unit, body)
+        each_vector(v, 0, w.unit, body)
 
-    count_loop(lines, "0", w.width, place)
+    count_loop(v.lines, 0, w.width, place)
 
 
 def _columns(v: Vector, row: Row, *, part: Part, apart: bool) -> None:
@@ -342,72 +331,57 @@ def _columns(v: Vector, row: Row, *, part: Part, apart: bool) -> None:
 
     With `apart` windows do not overlap along W.
     """
-    lines, w = v.lines, BLOCK.load(v.lines)
-    places = Vector(lines, v.count, DataType.INT32)
-    whole = places.type
+    w, places = BLOCK.loaded(v.lines), Vector(v.lines, v.count, DataType.INT32)
 
-    def body(i: str, mask: str | None) -> None:
+    def body(i: Term, mask: Term | None) -> None:
         told = part.told(v, v.load(row.x, i, mask))
         # The tables are filled up to whole vectors.
-        shift, count = (
-            lines.let(f"load {whole}, ptr {element(lines, pointer, i, 'i32')}, align 4")
-            for pointer in (w.shifts, w.counts)
-        )
-        base, _ = pair_at(lines, w.widths, i)
+        shift, count = (places.load(table, i, None) for table in (w.shifts, w.counts))
+        base, _ = pair_at(w.widths, i)
 
-        def line(start: str, total: str) -> str:
-            def one(j: str, total: str) -> str:
-                first = lines.let(f"add i64 {base}, {j}")
-                at = lines.let(f"add i64 {start}, {first}")
-                inside = lanes_below(v, lines.let(f"sub i64 {w.out_width}, {first}"))
+        def line(start: Term, total: Term) -> Term:
+            def one(j: Number, total: Term) -> Term:
+                first = base + j
+                at = start + first
+                inside = lanes_below(v, w.out_width - first)
                 seen, given = (_permute(v, v.load(pointer, at, inside), shift) for pointer in (row.y, row.dy))
-                covered = lines.let(f"icmp slt {whole} {places.full(j)}, {count}")
-                return v.select(covered, part.add(v, total, told, seen, given), total)
+                return (places.full(j) < count).choose(part.add(v, total, told, seen, given), total)
 
-            return one("0", total) if apart else fold_loop(v, "0", w.most, total, one)
+            return one(0, total) if apart else fold_loop(0, w.most, total, one)
 
         v.store(_over_lines(v, row, line), row.dx, i, mask)
 
-    each_vector(v, "0", w.width, body)
+    each_vector(v, 0, w.width, body)
 
 
-def _over_lines(v: Vector, row: Row, line: Callable[[str, str], str]) -> str:
+def _over_lines(v: Vector, row: Row, line: Callable[[Term, Term], Term]) -> Term:
     """Return the sum that `line(where it begins, sum so far)` makes over all lines of windows that cover the row."""
-    lines = v.lines
 
-    def heights(above: str, total: str) -> str:
-        def one(p: str, total: str) -> str:
-            return line(lines.let(f"mul i64 {lines.let(f'add i64 {above}, {p}')}, {row.out_length}"), total)
+    def heights(above: Number, total: Term) -> Term:
+        return fold_loop(*row.heights, total, lambda p, total: line((above + p) * row.out_length, total))
 
-        return fold_loop(v, *row.heights, total, one)
-
-    zero = v.constant(0.0)
     if row.depths is None:
-        return heights("0", zero)
-    return fold_loop(v, *row.depths, zero, lambda p, total: heights(lines.let(f"mul i64 {p}, {row.out_height}"), total))
+        return heights(0, v.constant(0.0))
+    return fold_loop(*row.depths, v.constant(0.0), lambda p, total: heights(p * row.out_height, total))
 
 
-def _add_equal(v: Vector, total: str, value: str, seen: str, given: str) -> str:
+def _add_equal(v: Vector, total: Term, value: Term, seen: Term, given: Term) -> Term:
     """Return total + given where value == seen; NaN equals nothing."""
-    return v.select(v.compare("oeq", value, seen), v.add(total, given), total)
+    return value.equals(seen).choose(total + given, total)
 
 
 EQUAL = Part("max", lambda v, value: value, _add_equal)
 
 
-def _permute(v: Vector, value: str, places: str) -> str:
+def _permute(v: Vector, value: Term, places: Term) -> Term:
     """Return lane places[i] of a float32 vector as lane i."""
-    lines = v.lines
-    whole = f"<{v.count} x i32>"
     name = {16: "avx512.permvar.sf.512", 8: "avx2.permps"}.get(v.count)
     if name is not None:  # vectors are only that wide where the processor has these
-        lines.declare(f"{v.type} @llvm.x86.{name}({v.type}, {whole})")
-        return lines.let(f"call {v.type} @llvm.x86.{name}({v.type} {value}, {whole} {places})")
-    result = "poison"
+        return v.lines.call(v.type, f"llvm.x86.{name}", value, places)
+    result = v.lines.poison(v.type)
     for lane in range(v.count):
-        place = lines.let(f"extractelement {whole} {places}, i32 {lane}")
-        one = lines.let(f"extractelement {v.type} {value}, i32 {place}")
-        result = lines.let(f"insertelement {v.type} {result}, float {one}, i32 {lane}")
+        place = places.lane(lane)
+        result = result.with_lane(lane, value.lane(place))
     return result
 
 
@@ -415,29 +389,29 @@ def _permute(v: Vector, value: str, places: str) -> str:
 class Seen:
     """Where a row of Y begins, and its image in X; the places along D and H that its windows see."""
 
-    x: str
-    y: str
-    depths: tuple[str, str]
-    heights: tuple[str, str]
+    x: Term
+    y: Term
+    depths: tuple[Term, Term]
+    heights: tuple[Term, Term]
 
 
 def each_row_of_y(w: Writer, kind: str, row: Callable[[Seen], None]) -> None:
     """Run `row` for the rows of Y of this thread, in a block that begins with VIEWS."""
-    word, lines = w.w, w.lines
-    length, line = w.mul(word.out_width, word.unit), w.mul(word.width, word.unit)
-    image = w.mul(w.mul(word.depth, word.height), line)
+    word = w.w
+    length, line = word.out_width * word.unit, word.width * word.unit
+    image = word.depth * word.height * line
 
-    def one(r: str) -> None:
-        above = w.div(r, word.out_height)
-        heights = pair_at(lines, word.heights, w.rem(r, word.out_height))
-        depths = pair_at(lines, word.depths, w.rem(above, word.out_depth))
-        x = element(lines, word.X, w.mul(w.div(above, word.out_depth), image), kind)
-        row(Seen(x, element(lines, word.Y, w.mul(r, length), kind), depths, heights))
+    def one(r: Term) -> None:
+        above = r // word.out_height
+        heights = pair_at(word.heights, r % word.out_height)
+        depths = pair_at(word.depths, above % word.out_depth)
+        x = word.X.of(kind).at(above // word.out_depth * image)
+        row(Seen(x, word.Y.of(kind).at(r * length), depths, heights))
 
-    count_loop(lines, *share(lines, word.rows), one)
+    count_loop(w.lines, *share(w.lines, word.rows), one)
 
 
-def pair_at(lines: Lines, table: str, index: str) -> tuple[str, str]:
+def pair_at(table: Term, index: Number) -> tuple[Term, Term]:
     """Return both numbers of a place in a table of pairs."""
-    at = PAIR.read(lines, block=element(lines, table, lines.let(f"mul i64 {index}, {len(PAIR)}"), "i64"))
+    at = PAIR.lazily(table.lines, block=table.at(index * len(PAIR)))
     return at.first, at.last

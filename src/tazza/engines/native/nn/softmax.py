@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 
 from tazza.codegen.block import BlockLaunch
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import each_vector, lanes_of, sweep
-from tazza.codegen.rows import EXP_FLOPS, ROWS, each_row, row_at, softmax_row
+from tazza.codegen.rows import EXP_FLOPS, ROWS, each_row, softmax_row
+from tazza.codegen.term import Lines, Term
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, OpView
 from tazza.ops.nn.softmax import SOFTMAX, SOFTMAX_GRADIENT
@@ -33,10 +33,10 @@ def prepare_softmax(op: OpView, X: TensorSpec) -> Launch:
 
 
 def _softmax(lines: Lines) -> None:
-    v, w = lanes_of(lines), BLOCK.load(lines)
+    v, w = lanes_of(lines), BLOCK.loaded(lines)
 
-    def row(n: str) -> None:
-        softmax_row(v, row_at(lines, w.X, n, w.D), row_at(lines, w.Y, n, w.D), w.D)
+    def row(n: Term) -> None:
+        softmax_row(v, w.X.at(n * w.D), w.Y.at(n * w.D), w.D)
 
     each_row(lines, row)
 
@@ -49,21 +49,20 @@ def prepare_softmax_gradient(op: OpView, Y: TensorSpec) -> Launch:
 
 
 def _softmax_gradient(lines: Lines) -> None:
-    v, at = lanes_of(lines), GRADIENT_BLOCK.read(lines)
+    v, at = lanes_of(lines), GRADIENT_BLOCK.lazily(lines)
     pointers, width = (at.Y, at.dY, at.dX), at.D
 
-    def row(n: str) -> None:
-        y, dy, dx = (row_at(lines, one, n, width) for one in pointers)
+    def row(n: Term) -> None:
+        y, dy, dx = (one.at(n * width) for one in pointers)
 
-        def products(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
-            return (v.fma(v.load(y, i, mask), v.load(dy, i, mask), carried[0]),)
+        def products(i: Term, mask: Term | None, carried: Sequence[Term]) -> Sequence[Term]:
+            return (v.load(y, i, mask).fma(v.load(dy, i, mask), carried[0]),)
 
-        dot = v.splat(v.sum(sweep(v, "0", width, products, (v.constant(0.0),))[0]))
+        dot = v.full(sweep(v, 0, width, products, (v.constant(0.0),))[0].sum())
 
-        def differences(i: str, mask: str | None) -> None:
-            value = v.mul(v.load(y, i, mask), v.sub(v.load(dy, i, mask), dot))
-            v.store(value, dx, i, mask)
+        def differences(i: Term, mask: Term | None) -> None:
+            v.store(v.load(y, i, mask) * (v.load(dy, i, mask) - dot), dx, i, mask)
 
-        each_vector(v, "0", width, differences)
+        each_vector(v, 0, width, differences)
 
     each_row(lines, row)

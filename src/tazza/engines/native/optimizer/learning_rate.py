@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from tazza.codegen.block import BlockLaunch
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
-from tazza.codegen.rows import when
-from tazza.codegen.vector import Emission
+from tazza.codegen.function import Emission
+from tazza.codegen.loop import when
+from tazza.codegen.term import Lines
+from tazza.codegen.vector import Vector
 from tazza.engines.native import SOURCES, native
 from tazza.errors import NumericError
 from tazza.operator import Expression, Launch, Operands, OpView, Unsupported
 from tazza.ops.optimizer.learning_rate import LEARNING_RATE, POLICIES
 from tazza.tensor import DataType
 
-BLOCK = Fields("threads", addresses="t lr")
+BLOCK = Fields("threads", addresses="t:i64 lr")
 
 
 @native(LEARNING_RATE)
@@ -34,15 +35,14 @@ def prepare_learning_rate(op: OpView) -> Launch | Unsupported:
 
 
 def _rate(lines: Lines, rate: Expression) -> None:
-    at = BLOCK.read(lines)
-    iteration = lines.let(f"load i64, ptr {at.t}")
-    valid = lines.let(f"icmp sge i64 {iteration}, 0")
+    at = BLOCK.lazily(lines)
+    iteration = at.t.load()
+    valid = iteration >= 0
 
     def compute() -> None:
         v = Vector(lines, 1, DataType.DOUBLE)
-        value = Emission(v, {"t": v.splat(lines.let(f"sitofp i64 {iteration} to double"))}).write(rate)
-        one = lines.let(f"extractelement {v.type} {value}, i32 0")
-        lines.do(f"store float {lines.let(f'fptrunc double {one} to float')}, ptr {at.lr}")
+        found = Emission(v, {"t": v.full(iteration.to("double"))}).write(rate).lane(0).to("float")
+        at.lr.store(found)
 
-    when(lines, valid, compute)
-    lines.do(f"ret i64 {lines.let(f'select i1 {valid}, i64 0, i64 1')}")
+    when(valid, compute)
+    lines.do(f"ret i64 {valid.choose(lines.number(0), 1)}")

@@ -12,26 +12,16 @@ Before a thread writes, it has looked at all indices and lengths: a wrong one le
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from tazza.codegen.block import BlockLaunch, Slot, accepts_rows_but
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
+from tazza.codegen.function import Emission
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import count_loop, each_vector, lane_sums, lanes_of, step_loop
+from tazza.codegen.loop import count_loop, each_vector, fold_loop, lane_sums, lanes_of, when
 from tazza.codegen.row_update import Update, formulas_for, row_updates, update_of
-from tazza.codegen.rows import (
-    ROWS,
-    ask_ahead,
-    element,
-    finish_status,
-    first_lane,
-    index_at,
-    row_at,
-    stop_if,
-    when,
-)
-from tazza.codegen.vector import Emission
+from tazza.codegen.rows import ROWS, ask_ahead, finish_status, index_at, stop_if
+from tazza.codegen.term import Lines, Term
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Expression, Launch, Operands, OpView, Unsupported
 from tazza.operator.in_place import overwritten
@@ -52,99 +42,93 @@ class _Writer:
 
     def __init__(self, lines: Lines, update: Update) -> None:
         self.lines, self.update, self.v = lines, update, lanes_of(lines)
-        at, blobs = HEAD.load(lines), Fields(addresses=" ".join(update.letters))
+        at, blobs = HEAD.loaded(lines), Fields(addresses=" ".join(update.letters))
         self.count, self.width, self.table, self.segments = at.N, at.D, at.table, at.segments
-        self.indices, self.at = at.indices, blobs.load(lines, len(HEAD))
+        self.indices, self.at = at.indices, blobs.loaded(lines, len(HEAD))
         self.scalars = {name: self.v.load_one(self.at[name]) for name in update.scalars}
         self.scalars |= update.shared.write(self.v, len(HEAD) + len(blobs))
 
-    def index(self, k: str) -> str:
+    def index(self, k: Term) -> Term:
         """Return the row that index k picks."""
-        return index_at(self.lines, self.indices, k, self.update.index_bits)
+        return index_at(self.indices, k, self.update.index_bits)
 
-    def look(self, k: str) -> None:
+    def look(self, k: Term) -> None:
         """Leave a status and all that follows, where index k is that of no row."""
-        stop_if(self.lines, self.lines.let(f"icmp uge i64 {self.index(k)}, {self.table}"))  # unsigned: -1 is too large
+        stop_if(self.index(k).outside(self.table))  # unsigned: -1 is too large
 
     def look_at_lengths(self) -> None:
         """Leave a status and all that follows, where lengths are not those of K indices."""
-        lines = self.lines
 
-        def add(m: str, sums: Sequence[str]) -> list[str]:
+        def add(m: Term, before: Term) -> Term:
             length = self._length(m)
-            stop_if(lines, lines.let(f"icmp ugt i64 {length}, {lines.let(f'sub i64 {self.count}, {sums[0]}')}"))
-            return [lines.let(f"add i64 {sums[0]}, {length}")]
+            stop_if(length.compare("ugt", self.count - before))
+            return before + length
 
-        _, (end,) = step_loop(lines, "i64", ("0", self.segments, 1), ["0"], add)
-        stop_if(lines, lines.let(f"icmp ne i64 {end}, {self.count}"))
+        stop_if(fold_loop(0, self.segments, self.lines.number(0), add).differs(self.count))
 
-    def _length(self, m: str) -> str:
+    def _length(self, m: Term) -> Term:
         """Return the length of segment m; a negative one becomes very large."""
-        return index_at(self.lines, self.at["LENGTHS"], m, 32)
+        return index_at(self.at["LENGTHS"], m, 32)
 
-    def _begins(self, k: str) -> Iterable[str]:
+    def _begins(self, k: Term) -> Iterable[Term]:
         """Yield the addresses of all rows that index k picks, right or wrong."""
         row = self.index(k)
-        for letter in (letter for letter in self.update.kept if letter not in self.update.one):
-            yield row_at(self.lines, self.at[letter], row, self.width)
+        yield from (self.at[one].at(row * self.width) for one in self.update.kept if one not in self.update.one)
 
-    def is_own(self, row: str) -> str:
+    def is_own(self, row: Term) -> Term:
         """Return whether this thread is the one that updates a row."""
-        lines = self.lines
-        share = lines.let(f"mul i64 {lines.let(f'and i64 {row}, {SHARES - 1}')}, %many")
-        return lines.let(f"icmp eq i64 {lines.let(f'udiv i64 {share}, {SHARES}')}, %who")
+        return ((row & (SHARES - 1)) * self.lines.many // SHARES).equals(self.lines.who)
 
-    def each(self, k: str, source: str, more: Mapping[str, str]) -> None:
+    def each(self, k: Term, source: Term, more: Mapping[str, Term]) -> None:
         """Update the row of index k, if it is this thread's, by row `source` of what has one for each index."""
-        ask_ahead(self.lines, (k, AHEAD, self.count), self._begins, write=True)
+        ask_ahead((k, AHEAD, self.count), self._begins, write=True)
         row = self.index(k)
-        when(self.lines, self.is_own(row), lambda: self._update(source, row, {**self.scalars, **more}))
+        when(self.is_own(row), lambda: self._update(source, row, {**self.scalars, **more}))
 
-    def segment(self, m: str, begin: str) -> str:
+    def segment(self, m: Term, begin: Term) -> Term:
         """Update the rows of a segment; return where the next one begins."""
-        lines = self.lines
         length = self._length(m)
-        end = lines.let(f"add i64 {begin}, {length}")
-        n = self.v.splat(lines.let(f"uitofp i64 {length} to float"))
-        count_loop(lines, begin, end, lambda k: self.each(k, m, {"n": n}))
+        end = begin + length
+        n = self.v.full(length.to_unsigned("float"))
+        count_loop(self.lines, begin, end, lambda k: self.each(k, m, {"n": n}))
         return end
 
-    def _update(self, k: str, row: str, values: dict[str, str]) -> None:
+    def _update(self, k: Term, row: Term, values: dict[str, Term]) -> None:
         """The mean over the elements; then what the row has one of; then its elements."""
-        lines, v, update, formulas = self.lines, self.v, self.update, self.update.formulas
+        v, update, formulas = self.v, self.update, self.update.formulas
         if formulas.mean is not None:
             values["mean"] = self._mean(formulas.mean, k, row, values)
         for letter in sorted(update.one):
-            values[letter] = v.load_one(element(lines, self.at[letter], row))
+            values[letter] = v.load_one(self.at[letter].at(row))
         for letter, expression in formulas.row.items():
             values[letter] = Emission(v, values).write(expression)
-            lines.do(f"store float {first_lane(v, values[letter])}, ptr {element(lines, self.at[letter], row)}")
+            self.at[letter][row] = values[letter].lane(0)
 
-        def elements(i: str, mask: str | None) -> None:
+        def elements(i: Term, mask: Term | None) -> None:
             emission = Emission(v, values | self._loaded(formulas.each.values(), (k, row), i, mask))
             results = {letter: emission.write(expression) for letter, expression in formulas.each.items()}
             for letter, result in results.items():
                 v.store(result, self._start(letter, k, row), i, mask)
 
-        each_vector(v, "0", self.width, elements)
+        each_vector(v, 0, self.width, elements)
 
-    def _start(self, letter: str, k: str, row: str) -> str:
-        return row_at(self.lines, self.at[letter], k if letter in self.update.by_index else row, self.width)
+    def _start(self, letter: str, k: Term, row: Term) -> Term:
+        return self.at[letter].at((k if letter in self.update.by_index else row) * self.width)
 
-    def _loaded(self, read: Iterable[Expression], at: tuple[str, str], i: str, mask: str | None) -> dict[str, str]:
+    def _loaded(self, read: Iterable[Expression], at: tuple[Term, Term], i: Term, mask: Term | None) -> dict[str, Term]:
         names = {name for expression in read for name in expression.names}
         moving = names & ({*self.update.kept, *self.update.by_index} - self.update.one)
         return {name: self.v.load(self._start(name, *at), i, mask) for name in sorted(moving)}
 
-    def _mean(self, expression: Expression, k: str, row: str, values: Mapping[str, str]) -> str:
-        lines, v = self.lines, self.v
+    def _mean(self, expression: Expression, k: Term, row: Term, values: Mapping[str, Term]) -> Term:
+        v = self.v
 
-        def term(i: str, mask: str | None) -> str:
+        def term(i: Term, mask: Term | None) -> Term:
             return Emission(v, {**values, **self._loaded([expression], (k, row), i, mask)}).write(expression)
 
-        total = v.splat(v.sum(lane_sums(v, "0", self.width, term)))
-        elements = lines.most(self.width, "1")  # of none the mean is 0
-        return v.div(total, v.splat(lines.let(f"uitofp i64 {elements} to float")))
+        total = v.full(lane_sums(v, 0, self.width, term).sum())
+        elements = self.width.at_least(1)  # of none the mean is 0
+        return total / v.full(elements.to_unsigned("float"))
 
 
 def write_update(lines: Lines, update: Update) -> None:
@@ -152,12 +136,11 @@ def write_update(lines: Lines, update: Update) -> None:
     writer = _Writer(lines, update)
     if update.segmented:
         writer.look_at_lengths()
-    count_loop(lines, "0", writer.count, writer.look)
+    count_loop(lines, 0, writer.count, writer.look)
     if update.segmented:
-        steps = ("0", writer.segments, 1)
-        step_loop(lines, "i64", steps, ["0"], lambda m, begin: [writer.segment(m, next(iter(begin)))])
+        fold_loop(0, writer.segments, lines.number(0), writer.segment)
     else:
-        count_loop(lines, "0", writer.count, lambda k: writer.each(k, k, {}))
+        count_loop(lines, 0, writer.count, lambda k: writer.each(k, k, {}))
 
 
 def prepare_update(op: OpView, specs: dict[str, TensorSpec]) -> Launch | Unsupported:

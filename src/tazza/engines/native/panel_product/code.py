@@ -20,11 +20,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from tazza.codegen.block import Constant, Scratch, Word
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import THREAD_NS, lane_count
 from tazza.codegen.loop import carry_loop, count_loop, share
-from tazza.codegen.rows import element
+from tazza.codegen.term import Lines, Number, Term
 from tazza.codegen.tiles import DEPTH, PIECES, SHAPE
 from tazza.codegen.writer import LINE, Writer
 from tazza.data_class import dataclass
@@ -52,7 +51,7 @@ RESULT_BYTES, ROW_BYTES = 8, 6
 """What it costs to write a number, and to read and split one of X, as if so much came from memory."""
 WEIGHT_PASSES = 1.5
 """How often one goes over its weights, which are packed first."""
-TILES = Fields("room_bytes sums_bytes chunks passes by_rows", addresses="shape room taken", after=Fields("threads"))
+TILES = Fields("threads room_bytes sums_bytes chunks passes by_rows", addresses="shape:i8 room:i8 taken:i64")
 """For tile registers."""
 PRODUCT = Fields("N K panels blocks tiles parts", addresses="X P", after=TILES)
 """What every kernel begins with."""
@@ -157,13 +156,8 @@ class Tiling:
             **{"N": self.N, "K": self.panels.K, "panels": self.panels.count},
             **{"blocks": self.blocks, "tiles": self.tiles, "parts": self.panels.parts},
             **{"shape": Constant(SHAPE), "room": Scratch() if self.tiled else 0, "room_bytes": self._room_bytes},
-            **{
-                "sums_bytes": self._sums_bytes,
-                "chunks": self.chunks,
-                "passes": self.passes,
-                "by_rows": int(self.by_rows),
-                "taken": Constant(taken_bytes(self.threads)) if self.tiled else 0,
-            },
+            **{"sums_bytes": self._sums_bytes, "chunks": self.chunks, "passes": self.passes},
+            **{"by_rows": int(self.by_rows), "taken": Constant(taken_bytes(self.threads)) if self.tiled else 0},
         }
 
     @property
@@ -204,7 +198,7 @@ class Code:
 
 def finish(lines: Lines) -> None:
     """Write what comes behind the work of all threads."""
-    at = PRODUCT.read(lines)
+    at = PRODUCT.lazily(lines)
     give_back(lines, at.threads, at.taken)
 
 
@@ -216,9 +210,9 @@ class PanelWriter(Writer):
         super().__init__(lines, fields)
         self.code = code
         self.floats = code.vectors * self.v.count  # of a panel, for one k
-        self.panel_floats = self.mul(self.w["K"], self.floats)
+        self.panel_floats = self.w.K * self.floats
 
-    def each_panel(self, target: Sums, turn: str = "0", row_sums: RowSums | None = None) -> None:
+    def each_panel(self, target: Sums, turn: Number = 0, row_sums: RowSums | None = None) -> None:
         """Write the work of one thread: there and back over its panels, block after block.
 
         What was read last is in the cache of a core still.
@@ -233,73 +227,66 @@ class PanelWriter(Writer):
         if not self.code.tall:
             TileProduct(self, turned=self.code.turned).each_panel(target, turn, row_sums)
             return
-        first, last = share(lines, self.div(w["panels"], w["parts"]))
-        end = self.sub(last, 1)
+        first, last = share(lines, w.panels // w.parts)
+        end = last - 1
 
-        def block(number: str) -> None:
-            rows = self.div(self.mul(w["N"], number), w["blocks"])
-            behind = self.div(self.mul(w["N"], self.add(number, 1)), w["blocks"])
-            back = lines.let(f"trunc i64 {self.add(number, turn)} to i1")
+        def block(number: Term) -> None:
+            rows, behind = w.N * number // w.blocks, w.N * (number + 1) // w.blocks
+            back = (number + turn).to("i1")
 
-            def turned(i: str) -> str:
-                return lines.let(f"select i1 {back}, i64 {self.sub(self.add(first, end), i)}, i64 {i}")
-
-            def group(i: str) -> None:
-                here, following = (self.mul(turned(one), w["parts"]) for one in (i, self.least(self.add(i, 1), end)))
+            def group(i: Term) -> None:
+                here, following = (back.choose(first + end - one, one) * w.parts for one in (i, (i + 1).at_most(end)))
                 self._tiles((here, following), (rows, behind), target)
 
             count_loop(lines, first, last, group)
 
-        count_loop(lines, "0", w["blocks"], block)
+        count_loop(lines, 0, w.blocks, block)
 
-    def _tiles(self, groups: tuple[str, str], block: tuple[str, str], target: Sums) -> None:
+    def _tiles(self, groups: tuple[Term, Term], block: tuple[Term, Term], target: Sums) -> None:
         """Write the tiles of a block, the taller ones, then those of one row less: each for all panels of a group.
 
         The groups are that one, and the one that is asked for, by their first panels.
         """
         w, lines, low = self.w, self.lines, self.code.tall - 1
-        tall = self.sub(self.sub(block[1], block[0]), self.mul(w["tiles"], low))
-        lead = self.mul(self.sub(groups[1], groups[0]), self.panel_floats)
+        tall = block[1] - block[0] - w.tiles * low
+        lead = (groups[1] - groups[0]) * self.panel_floats
         asking = -(-self.floats // (LINE * self.code.asked))
 
-        def tile(i: str, *, height: int, before: str) -> None:
-            first = self.add(self.add(block[0], before), self.mul(i, height))
-            X = element(lines, w["X"], self.mul(first, w["K"]))
-            rows = [self.add(first, r) for r in range(height)]
-            asks = lines.let(f"icmp slt i64 {i}, {asking}")
-            begun = self.add(lead, self.mul(self.mul(i, w["K"]), LINE * self.code.asked))
-            step = lines.let(f"select i1 {asks}, i64 {LINE * self.code.asked}, i64 0")
+        def tile(i: Term, *, height: int, before: Term) -> None:
+            first = block[0] + before + i * height
+            X = w.X.at(first * w.K)
+            rows = [first + r for r in range(height)]
+            asks = i < asking
+            begun = lead + i * w.K * (LINE * self.code.asked)
+            step = asks.choose(lines.number(LINE * self.code.asked), 0)
 
-            def part(number: str) -> None:
-                panel = self.add(groups[0], number)
-                P = element(lines, w["P"], self.mul(panel, self.panel_floats))
+            def part(number: Term) -> None:
+                panel = groups[0] + number
+                P = w.P.at(panel * self.panel_floats)
                 # Where nothing is asked for, that is one line of X, which is there.
-                start = lines.let(f"select i1 {asks}, ptr {element(lines, P, begun)}, ptr {X}")
+                start = asks.choose(P.at(begun), X)
                 target.put(panel, rows, self._sums(P, X, height, (start, step)))
 
-            count_loop(lines, "0", w["parts"], part)
+            count_loop(lines, 0, w.parts, part)
             target.end(groups[0], first, height)
 
-        count_loop(lines, "0", tall, partial(tile, height=low + 1, before="0"))
+        count_loop(lines, 0, tall, partial(tile, height=low + 1, before=lines.number(0)))
         if low:
-            count_loop(lines, tall, w["tiles"], partial(tile, height=low, before=tall))
+            count_loop(lines, tall, w.tiles, partial(tile, height=low, before=tall))
 
-    def _sums(self, P: str, X: str, height: int, ahead: tuple[str, str]) -> list[list[str]]:
+    def _sums(self, P: Term, X: Term, height: int, ahead: tuple[Term, Term]) -> list[list[Term]]:
         """Return the sums of some rows for one panel; lines are asked for meanwhile, from an address by a step."""
-        v, w, lines, vectors = self.v, self.w, self.lines, self.code.vectors
-        rows = [element(lines, X, self.mul(w["K"], r)) for r in range(height)]
+        v, w, vectors = self.v, self.w, self.code.vectors
+        rows = [X.at(w.K * r) for r in range(height)]
 
-        def add(k: str, sums: Sequence[str]) -> Sequence[str]:
-            panel = element(lines, P, self.mul(k, self.floats))
-            weights = [v.load(panel, str(j * v.count), None) for j in range(vectors)]
-            found: list[str] = []
-            for r, row in enumerate(rows):
-                one = v.load_one(element(lines, row, k))
-                found += [v.fma(one, weight, sums[r * vectors + j]) for j, weight in enumerate(weights)]
-            there = element(lines, ahead[0], self.mul(k, ahead[1]))
+        def add(k: Term, sums: Sequence[Term]) -> Sequence[Term]:
+            panel = P.at(k * self.floats)
+            weights = [v.load(panel, j * v.count, None) for j in range(vectors)]
+            found = self.add_outer(sums, (row.at(k) for row in rows), weights)
+            there = ahead[0].at(k * ahead[1])
             for line in range(self.code.asked):
-                lines.prefetch(there, 4 * LINE * line)
+                there.prefetch(4 * LINE * line)
             return found
 
-        sums = carry_loop(v, "0", w["K"], [v.constant(0.0)] * (height * vectors), add)
+        sums = carry_loop(0, w.K, [v.constant(0.0)] * (height * vectors), add)
         return [sums[r * vectors : (r + 1) * vectors] for r in range(height)]

@@ -7,11 +7,10 @@ from functools import partial
 from typing import cast
 
 from tazza.codegen.block import BlockLaunch, Scratch, Slot, Word, accepts_rows, all_float32
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
+from tazza.codegen.function import finished
 from tazza.codegen.loop import lanes_below
-from tazza.codegen.rows import element
-from tazza.codegen.vector import Emission
+from tazza.codegen.term import Lines, Number, Term
 from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native.panel_product import SOURCES
@@ -103,8 +102,7 @@ class ProductCode:
         writer = PanelWriter(lines, self.products, self.fields)
         outputs, w = _Outputs(writer, self), writer.w
         # Steps of recurrent nets have their X one behind the other, so that every second one goes back.
-        start = writer.lines.let(f"ptrtoint ptr {w['X']} to i64")
-        turn = writer.div(start, writer.mul(writer.mul(w["N"], w["K"]), 4))
+        turn = w.X.as_integer() // (w.N * w.K * 4)
         writer.each_panel(outputs, turn, outputs.put_row_sums if self.products.turned else None)
 
 
@@ -114,38 +112,34 @@ class _Outputs:
     def __init__(self, writer: PanelWriter, code: ProductCode) -> None:
         self.writer, self.code = writer, code
 
-    def put(self, panel: str, rows: Sequence[str], sums: Sequence[Sequence[str]]) -> None:
+    def put(self, panel: Term, rows: Sequence[Term], sums: Sequence[Sequence[Term]]) -> None:
         """Write outputs."""
         writer, v, w, code = self.writer, self.writer.v, self.writer.w, self.code
-        start = writer.mul(panel, writer.floats)
-        places = [writer.add(start, j * v.count) for j in range(code.products.vectors)]
-        masks = [lanes_below(v, writer.sub(w["M"], place)) for place in places]
+        start = panel * writer.floats
+        places = [start + j * v.count for j in range(code.products.vectors)]
+        masks = [lanes_below(v, w.M - place) for place in places]
         for n, values in zip(rows, sums, strict=True):
-            row = writer.mul(n, w["M"])
+            row = n * w.M
             for place, mask, value in zip(places, masks, values, strict=True):
-                at = writer.add(row, place)
-                y = v.add(value, v.load(w["b"], place, mask)) if code.biased else value
-                if code.epilogue is not None:
-                    operands = {f"s{i}": v.load(w[f"S{i}"], at, mask) for i in range(code.operands)}
-                    y = Emission(v, {"y": y, **operands}).write(code.epilogue)
-                v.store(y, w["Y"], at, mask)
+                at = row + place
+                y = value + v.load(w.b, place, mask) if code.biased else value
+                others = [v.load(w[f"S{i}"], at, mask) for i in range(code.operands)]
+                v.store(finished(v, code.epilogue, y, others), w.Y, at, mask)
 
-    def asked(self, panel: str, row: str) -> Sequence[tuple[str, bool]]:
+    def asked(self, panel: Term, row: Term) -> Sequence[tuple[Term, bool]]:
         """Return where outputs of a row go, and what an epilogue reads for them."""
-        writer = self.writer
-        at = writer.add(writer.mul(row, writer.w["M"]), writer.mul(panel, writer.floats))
-        names = ("Y", *(f"S{i}" for i in range(self.code.operands)))
-        return [(element(writer.lines, writer.w[name], at), name == "Y") for name in names]
+        w, names = self.writer.w, ("Y", *(f"S{i}" for i in range(self.code.operands)))
+        at = row * w.M + panel * self.writer.floats
+        return [(w[name].at(at), name == "Y") for name in names]
 
-    def put_row_sums(self, first: str, total: str, goes_on: str) -> None:
+    def put_row_sums(self, first: Term, total: Term, goes_on: Term) -> None:
         """Write, or add to, the sums of rows of X from the first one on."""
-        writer, v, w = self.writer, self.writer.v, self.writer.w
-        mask = lanes_below(v, writer.sub(w["N"], first))
-        before = v.load(w["b"], first, mask)
-        before = v.lines.let(f"select i1 {goes_on}, {v.type} {before}, {v.type} zeroinitializer")
-        v.store(v.add(before, total), w["b"], first, mask)
+        v, w = self.writer.v, self.writer.w
+        mask = lanes_below(v, w.N - first)
+        before = goes_on.choose(v.load(w.b, first, mask), 0)
+        v.store(before + total, w.b, first, mask)
 
-    def end(self, panel: str, first: str, height: str | int) -> None:
+    def end(self, panel: Term, first: Term, height: Number) -> None:
         """There is nothing more."""
 
 

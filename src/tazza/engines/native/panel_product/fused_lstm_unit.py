@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import cast
 
 from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, all_float32
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.loop import count_loop, lanes_below
-from tazza.codegen.rows import element
+from tazza.codegen.term import Lines, Number, Term
+from tazza.codegen.vector import Vector
 from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native.panel_product import SOURCES
@@ -22,7 +22,7 @@ from tazza.operator.choice import MADE
 from tazza.ops.recurrent.fused_lstm_unit import FUSED_LSTM_UNIT
 from tazza.tensor import ROW_MAJOR, TensorSpec
 
-OPERANDS = "b rows H_prev C_prev seq_lengths timestep gates H C"
+OPERANDS = "b rows H_prev C_prev seq_lengths:i32 timestep:i32 gates H C"
 UNITS = Fields("D", doubles="bias", addresses=OPERANDS, after=PRODUCT)
 GATES, VECTORS = 4, 2
 """Of a unit, and of a panel."""
@@ -100,18 +100,11 @@ class _Writer(PanelWriter):
     def __init__(self, lines: Lines, code: UnitCode) -> None:
         super().__init__(lines, code.products, UNITS)
         self.unit_code = code
-        self.forget_bias = lines.let(f"fptrunc double {self.w.bias} to float")
-        self.step = lines.let(f"load i32, ptr {self.w['timestep']}")
+        self.forget_bias = self.w.bias.to("float")
+        self.step = self.w.timestep.load()
 
     def write(self) -> None:
-        self.each_panel(_Units(self), self.lines.let(f"zext i32 {self.step} to i64"))
-
-    def goes_on(self, v: Vector, n: str) -> str:
-        """Return the mask of a sequence: whether the step lies within it."""
-        lines = self.lines
-        length = lines.let(f"load i32, ptr {element(lines, self.w['seq_lengths'], n, 'i32')}")
-        on = lines.let(f"icmp slt i32 {self.step}, {length}")
-        return lines.let(f"select i1 {on}, {v.mask} {v.all_set}, {v.mask} zeroinitializer")
+        self.each_panel(_Units(self), self.step.to_unsigned("i64"))
 
 
 class _Units:
@@ -120,54 +113,51 @@ class _Units:
     def __init__(self, writer: _Writer) -> None:
         self.writer = writer
 
-    def place(self, panel: str) -> tuple[str, str]:
+    def place(self, panel: Term) -> tuple[Term, Term]:
         """Return the gate of a panel, and its first unit."""
-        writer = self.writer
-        return writer.rem(panel, GATES), writer.mul(writer.div(panel, GATES), writer.floats)
+        return panel % GATES, panel // GATES * self.writer.floats
 
-    def put(self, panel: str, rows: Sequence[str], sums: Sequence[Sequence[str]]) -> None:
+    def put(self, panel: Term, rows: Sequence[Term], sums: Sequence[Sequence[Term]]) -> None:
         """Write gates."""
-        writer, v, w = self.writer, self.writer.v, self.writer.w
+        v, w = self.writer.v, self.writer.w
         gate, unit = self.place(panel)
         for j in range(len(sums[0])):
-            within = writer.add(unit, j * v.count)
-            mask, column = lanes_below(v, writer.sub(w["D"], within)), writer.add(writer.mul(gate, w["D"]), within)
+            within = unit + j * v.count
+            mask, column = lanes_below(v, w.D - within), gate * w.D + within
             for n, values in zip(rows, sums, strict=True):
-                at = writer.add(writer.mul(writer.mul(n, w["D"]), GATES), column)
-                y = v.add(values[j], v.load(w["b"], column, mask))
-                v.store(v.add(y, v.load(w["rows"], at, mask)), w["gates"], at, mask)
+                at = n * w.D * GATES + column
+                y = values[j] + v.load(w.b, column, mask)
+                v.store(y + v.load(w.rows, at, mask), w.gates, at, mask)
 
-    def asked(self, panel: str, row: str) -> Sequence[tuple[str, bool]]:
+    def asked(self, panel: Term, row: Term) -> Sequence[tuple[Term, bool]]:
         """Return where gates of a row go, and what is added to them."""
-        writer, w = self.writer, self.writer.w
-        (gate, unit), D = self.place(panel), w["D"]
-        at = writer.add(writer.mul(writer.add(writer.mul(row, GATES), gate), D), unit)
-        return [(element(writer.lines, w["gates"], at), True), (element(writer.lines, w["rows"], at), False)]
+        w, (gate, unit) = self.writer.w, self.place(panel)
+        at = (row * GATES + gate) * w.D + unit
+        return [(w.gates.at(at), True), (w.rows.at(at), False)]
 
-    def end(self, panel: str, first: str, height: str | int) -> None:
+    def end(self, panel: Term, first: Term, height: Number) -> None:
         """Write C and H, all vectors of a panel at once: each has to wait for itself at every step of its formula."""
-        writer, w, lines = self.writer, self.writer.w, self.writer.lines
-        wide = Vector(lines, writer.floats)
+        writer, w = self.writer, self.writer.w
+        wide = Vector(writer.lines, writer.floats)
         unit = self.place(panel)[1]
-        mask = lanes_below(wide, writer.sub(w["D"], unit))
-        bias = wide.splat(writer.forget_bias)
+        mask = lanes_below(wide, w.D - unit)
+        bias = wide.full(writer.forget_bias)
 
-        def one(n: str) -> None:
-            row = writer.mul(n, w["D"])
-            gates, at = writer.add(writer.mul(row, GATES), unit), writer.add(row, unit)
-            four = [
-                wide.load(w["gates"], writer.add(gates, writer.mul(w["D"], k)), mask) for k in writer.unit_code.order
-            ]
-            found = cell(wide, four, bias, wide.load(w["C_prev"], at, mask))
+        def one(n: Term) -> None:
+            row = n * w.D
+            gates, at = row * GATES + unit, row + unit
+            four = [wide.load(w.gates, gates + w.D * k, mask) for k in writer.unit_code.order]
+            found = cell(four, bias, wide.load(w.C_prev, at, mask))
             for letter, value in zip("CH", found, strict=True):
                 wide.store(self.kept(wide, n, at, letter, value, mask), w[letter], at, mask)
 
-        count_loop(lines, first, writer.add(first, height), one)
+        count_loop(writer.lines, first, first + height, one)
 
-    def kept(self, v: Vector, n: str, at: str, letter: str, value: str, mask: str) -> str:
+    def kept(self, v: Vector, n: Term, at: Term, letter: str, value: Term, mask: Term) -> Term:
         """Return a new state, or what a sequence keeps that has ended."""
         writer, code = self.writer, self.writer.unit_code
         if not code.ragged:
             return value
         before = v.constant(0.0) if code.drop else v.load(writer.w[f"{letter}_prev"], at, mask)
-        return v.select(writer.goes_on(v, n), value, before)
+        on = (writer.step < writer.w.seq_lengths[n]).choose(v.all_set, False)
+        return on.choose(value, before)

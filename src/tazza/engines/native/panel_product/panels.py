@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tazza.codegen.block import BlockLaunch, Slot, Word, all_float32
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, threads_for
 from tazza.codegen.loop import count_loop, lanes_below, share
-from tazza.codegen.rows import element
+from tazza.codegen.term import Lines, Term
 from tazza.codegen.tiles import DEPTH, PIECES, TILE_BYTES, paired, pieces
 from tazza.codegen.writer import Writer, gather
 from tazza.data_class import dataclass
@@ -104,52 +103,49 @@ class PackingCode:
         """Write the work of one thread: some vectors of panels, for all columns k."""
         writer = Writer(lines, BLOCK)
         v, w = writer.v, writer.w
-        part = writer.div(w.M, w.parts)
-        floats = writer.mul(w.vectors, v.count)
-        panels = writer.mul(writer.pieces(part, floats), w.parts)
+        part, floats = w.M // w.parts, w.vectors * v.count
+        panels = part.pieces(floats) * w.parts
 
-        def one(i: str) -> None:
-            panel, vector = writer.div(i, w.vectors), writer.rem(i, w.vectors)
-            within = writer.add(writer.mul(writer.div(panel, w.parts), floats), writer.mul(vector, v.count))
-            m = writer.add(writer.mul(writer.rem(panel, w.parts), part), within)
-            mask = lanes_below(v, writer.sub(part, within))
-            source = element(lines, w.W, writer.mul(m, w.row))
+        def one(i: Term) -> None:
+            panel, vector = i // w.vectors, i % w.vectors
+            within = panel // w.parts * floats + vector * v.count
+            m = panel % w.parts * part + within
+            mask = lanes_below(v, part - within)
+            source = w.W.at(m * w.row)
 
-            def column(k: str) -> str:
-                start = element(lines, source, writer.mul(k, w.column))
-                return v.load(start, "0", mask) if self.dense else gather(v, start, w.row, mask)
+            def column(k: Term) -> Term:
+                start = source.at(k * w.column)
+                return v.load(start, 0, mask) if self.dense else gather(v, start, w.row, mask)
 
             (self._split if self.split else self._plain)(writer, panel, vector, column)
 
-        count_loop(lines, *share(lines, writer.mul(panels, w.vectors)), one)
+        count_loop(lines, *share(lines, panels * w.vectors), one)
 
     @staticmethod
-    def _plain(writer: Writer, panel: str, vector: str, column: Callable[[str], str]) -> None:
+    def _plain(writer: Writer, panel: Term, vector: Term, column: Callable[[Term], Term]) -> None:
         w = writer.w
-        start = writer.add(writer.mul(writer.mul(panel, w.K), w.vectors), vector)
+        start = panel * w.K * w.vectors + vector
 
-        def put(k: str) -> None:
-            place = writer.mul(writer.add(start, writer.mul(k, w.vectors)), writer.v.count)
+        def put(k: Term) -> None:
+            place = (start + k * w.vectors) * writer.v.count
             writer.put(column(k), w.P, place)
 
-        count_loop(writer.lines, "0", w.K, put)
+        count_loop(writer.lines, 0, w.K, put)
 
     @staticmethod
-    def _split(writer: Writer, panel: str, vector: str, column: Callable[[str], str]) -> None:
-        v, w, lines = writer.v, writer.w, writer.lines
-        steps = writer.div(w.K, DEPTH)
-        tiles = writer.mul(w.vectors, PIECES)
-        start = writer.mul(writer.mul(panel, steps), tiles)
+    def _split(writer: Writer, panel: Term, vector: Term, column: Callable[[Term], Term]) -> None:
+        v, w = writer.v, writer.w
+        steps, tiles = w.K // DEPTH, w.vectors * PIECES
+        start = panel * steps * tiles
 
-        def put(pair: str) -> None:
-            step, within = writer.div(pair, DEPTH // 2), writer.rem(pair, DEPTH // 2)
-            k = writer.add(writer.mul(step, DEPTH), within)
-            both = [pieces(v, column(writer.add(k, half * DEPTH // 2))) for half in range(2)]
+        def put(pair: Term) -> None:
+            step, within = pair // (DEPTH // 2), pair % (DEPTH // 2)
+            k = step * DEPTH + within
+            both = [pieces(v, column(k + half * DEPTH // 2)) for half in range(2)]
             for piece, (low, high) in enumerate(zip(*both, strict=True)):
-                tile = writer.add(writer.mul(w.vectors, piece), vector)
-                tile = writer.add(writer.add(start, writer.mul(step, tiles)), tile)
-                place = writer.add(writer.mul(tile, TILE_BYTES), writer.mul(within, TILE_BYTES // (DEPTH // 2)))
-                there = element(lines, w.P, place, "i8")
-                lines.do(f"store {v.integer} {paired(v, low, high)}, ptr {there}, align 4")
+                tile = w.vectors * piece + vector
+                tile = start + step * tiles + tile
+                there = w.P.bytes_on(tile * TILE_BYTES + within * (TILE_BYTES // (DEPTH // 2)))
+                there.of(v.integer).store(paired(low, high), 4)
 
-        count_loop(lines, "0", writer.div(w.K, 2), put)
+        count_loop(writer.lines, 0, w.K // 2, put)

@@ -15,9 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tazza.codegen.emit import Lines
 from tazza.codegen.loop import count_loop
-from tazza.codegen.rows import element
+from tazza.codegen.term import Lines, Term
 from tazza.codegen.writer import Writer
 
 LINE_WORDS = 16
@@ -33,12 +32,12 @@ def taken_bytes(threads: int) -> bytes:
 class Taking:
     """Writes loops over what one thread takes, where all counts begin at an address."""
 
-    def __init__(self, writer: Writer, taken: str) -> None:
+    def __init__(self, writer: Writer, taken: Term) -> None:
         """Make room for a count that nobody else sees."""
         self.writer, self.taken = writer, taken
-        self.alone = writer.lines.let("alloca i64, align 8")
+        self.alone = writer.lines.room("i64", 8)
 
-    def each(self, count: str, ways: tuple[str, str], back: str, body: Callable[[str, str], None]) -> None:
+    def each(self, count: Term, ways: tuple[Term, Term], back: Term, body: Callable[[Term, Term], None]) -> None:
         """Run `body(i, number)` for those of `count` things that this thread takes; `number` counts from its first.
 
         Args:
@@ -47,49 +46,43 @@ class Taking:
             back: a truth: each thread begins at its last thing.
             body: writes what is done.
         """
-        writer, lines, (all_own, shared) = self.writer, self.writer.lines, ways
-        lines.do(f"store i64 0, ptr {self.alone}")
-        others = lines.let(f"select i1 {shared}, i64 %many, i64 1")
+        lines, (all_own, shared) = self.writer.lines, ways
+        self.alone.store(0)
+        others = shared.choose(lines.many, 1)
 
-        def of_thread(offset: str) -> None:
-            owner = writer.rem(writer.add("%who", offset), "%many")
-            borders = [writer.div(writer.mul(count, one), "%many") for one in (owner, writer.add(owner, 1))]
-            first = lines.let(f"select i1 {all_own}, i64 0, i64 {borders[0]}")
-            last = lines.let(f"select i1 {all_own}, i64 {count}, i64 {borders[1]}")
-            own = lines.let(f"icmp eq i64 {offset}, 0")
-            seen = element(lines, self.taken, writer.mul(owner, LINE_WORDS), "i64")
-            self._take(lines.let(f"select i1 {shared}, ptr {seen}, ptr {self.alone}"), own, (first, last), back, body)
+        def of_thread(offset: Term) -> None:
+            owner = (lines.who + offset) % lines.many
+            begin, end = (count * one // lines.many for one in (owner, owner + 1))
+            ends = all_own.choose(0, begin), all_own.choose(count, end)
+            own = offset.equals(0)
+            place = shared.choose(self.taken.at(owner * LINE_WORDS), self.alone)
+            self._take(place, own, ends, back, body)
 
-        count_loop(lines, "0", others, of_thread)
+        count_loop(lines, 0, others, of_thread)
 
-    def _take(self, place: str, own: str, ends: tuple[str, str], back: str, body: Callable[[str, str], None]) -> None:
+    def _take(
+        self, place: Term, own: Term, ends: tuple[Term, Term], back: Term, body: Callable[[Term, Term], None]
+    ) -> None:
         """Take things of one thread, whose count has a place, until none is left."""
-        writer, lines, (first, last) = self.writer, self.writer.lines, ends
+        lines, (first, last) = self.writer.lines, ends
         test, inside, done = (lines.fresh(stem) for stem in ("take", "taken", "left"))
-        one = lines.let(f"select i1 {own}, i64 1, i64 {BY_OTHERS}")
-        size = writer.sub(last, first)
+        one = own.choose(lines.number(1), BY_OTHERS)
+        size = last - first
         lines.do(f"br label %{test}")
         lines.label(test)
-        before = lines.let(f"atomicrmw add ptr {place}, i64 {one} monotonic, align 8")
-        by_owner, by_others = writer.rem(before, BY_OTHERS), writer.div(before, BY_OTHERS)
-        left = lines.let(f"icmp slt i64 {writer.add(by_owner, by_others)}, {size}")
-        lines.do(f"br i1 {left}, label %{inside}, label %{done}")
+        before = place.add_atomically(one, "monotonic, align 8")
+        by_owner, by_others = before % BY_OTHERS, before // BY_OTHERS
+        lines.do(f"br i1 {by_owner + by_others < size}, label %{inside}, label %{done}")
         lines.label(inside)
-        from_end = writer.sub(writer.sub(size, 1), by_others)
-        turn = lines.let(f"select i1 {own}, i64 {by_owner}, i64 {from_end}")
-        number = lines.let(f"select i1 {back}, i64 {writer.sub(writer.sub(size, 1), turn)}, i64 {turn}")
-        body(writer.add(first, number), number)
+        turn = own.choose(by_owner, size - 1 - by_others)
+        number = back.choose(size - 1 - turn, turn)
+        body(first + number, number)
         lines.do(f"br label %{test}")
         lines.label(done)
 
 
-def give_back(lines: Lines, threads: str, taken: str) -> None:
+def give_back(lines: Lines, threads: Term, taken: Term) -> None:
     """Write what sets all counts to 0, behind the work of all threads; there are none where their address is 0."""
-    none = lines.let(f"icmp eq ptr {taken}, null")
-    threads = lines.let(f"select i1 {none}, i64 0, i64 {threads}")
-
-    def clear(i: str) -> None:
-        lines.do(f"store i64 0, ptr {element(lines, taken, lines.let(f'mul i64 {i}, {LINE_WORDS}'), 'i64')}")
-
-    count_loop(lines, "0", threads, clear)
+    none = lines.let("i1", f"icmp eq ptr {taken}, null")
+    count_loop(lines, 0, none.choose(0, threads), lambda i: taken.at(i * LINE_WORDS).store(0))
     lines.do("ret i64 0")

@@ -21,7 +21,7 @@ from operator import itemgetter
 from typing import Protocol
 
 from tazza.codegen.loop import carry_loop, count_loop, lanes_below
-from tazza.codegen.rows import element
+from tazza.codegen.term import Number, Term
 from tazza.codegen.tiles import (
     DEPTH,
     PIECES,
@@ -67,20 +67,20 @@ def tiled(rows: int, vectors: int, K: int) -> bool:
 class Sums(Protocol):
     """What becomes of sums."""
 
-    def put(self, panel: str, rows: Sequence[str], sums: Sequence[Sequence[str]]) -> None:
+    def put(self, panel: Term, rows: Sequence[Term], sums: Sequence[Sequence[Term]]) -> None:
         """Take the sums of some rows, of each a vector for each of the panel."""
         ...
 
-    def asked(self, panel: str, row: str) -> Sequence[tuple[str, bool]]:
+    def asked(self, panel: Term, row: Term) -> Sequence[tuple[Term, bool]]:
         """Return where that lies which is asked for early: what `put` and `end` read of a row, and write (True)."""
         ...
 
-    def end(self, panel: str, first: str, height: str | int) -> None:
+    def end(self, panel: Term, first: Term, height: Number) -> None:
         """Go on with so many rows: those panels are done that hold the same rows of all parts, `panel` is the first."""
         ...
 
 
-RowSums = Callable[[str, str, str], None]
+RowSums = Callable[[Term, Term, Term], None]
 """Takes sums of 16 rows over some k: the first row, a vector, and whether there were others before."""
 
 
@@ -91,24 +91,24 @@ class _Part:
     Chunks end before `chunks_end`, and so on.
     """
 
-    begin: str
-    behind: str
-    chunk: str
-    chunks_end: str
-    first: str
-    last: str
-    ends: str
+    begin: Term
+    behind: Term
+    chunk: Term
+    chunks_end: Term
+    first: Term
+    last: Term
+    ends: Term
 
 
 @dataclass(frozen=True)
 class _Tile:
     """Some rows: the first, the one behind the last, how many registers they fill, where pieces and sums lie."""
 
-    first: str
-    behind: str
+    first: Term
+    behind: Term
     heights: int
-    pieces: str
-    sums: str
+    pieces: Term
+    sums: Term
 
 
 class TileProduct:
@@ -122,25 +122,18 @@ class TileProduct:
         self.writer, self.turned = writer, turned
         self.tiles = Tiles(writer.lines)
         lines, w = writer.lines, writer.w
-        self.room = element(lines, w["room"], writer.mul("%who", w["room_bytes"]), "i8")
-        self.steps = writer.div(w["K"], DEPTH)
-        most = writer.mul(writer.pieces(self.steps, w["chunks"]), writer.pieces(w["chunks"], w["passes"]))
-        self.row_bytes = writer.mul(most, STEP_BYTES)
-        self.A = self._at(self.room, w["sums_bytes"])
-        self.several = self._one_if(lines.let(f"icmp sgt i64 {w['chunks']}, 1"))
-        self.kept = self._one_if(lines.let(f"icmp sgt i64 {w['passes']}, 1"))
+        self.room = w.room.at(lines.who * w.room_bytes)
+        self.steps = w.K // DEPTH
+        most = self.steps.pieces(w.chunks) * w.chunks.pieces(w.passes)
+        self.row_bytes = most * STEP_BYTES
+        self.A = self.room.at(w.sums_bytes)
+        self.several, self.kept = ((count > 1).to_unsigned("i64") for count in (w.chunks, w.passes))
 
-    def _at(self, pointer: str, offset: str | int) -> str:
-        return element(self.writer.lines, pointer, str(offset), "i8")
-
-    def _one_if(self, condition: str) -> str:
-        return self.writer.lines.let(f"zext i1 {condition} to i64")
-
-    def _border(self, chunk: str) -> str:
+    def _border(self, chunk: Term) -> Term:
         """Return the first step of a chunk."""
-        return self.writer.div(self.writer.mul(self.steps, chunk), self.writer.w["chunks"])
+        return self.steps * chunk // self.writer.w.chunks
 
-    def each_panel(self, target: Sums, turn: str, row_sums: RowSums | None = None) -> None:
+    def each_panel(self, target: Sums, turn: Number, row_sums: RowSums | None = None) -> None:
         """Write the work of one thread: see `PanelWriter.each_panel`.
 
         Args:
@@ -149,167 +142,160 @@ class TileProduct:
             row_sums: what becomes of the sums of rows of X, where it is turned.
         """
         writer, w, lines = self.writer, self.writer.w, self.writer.lines
-        groups = writer.div(w["panels"], w["parts"])
-        by_rows = lines.let(f"icmp ne i64 {w['by_rows']}, 0")
-        by_panels = lines.let(f"xor i1 {by_rows}, true")
-        once = lines.let(f"icmp eq i64 {writer.mul(w['blocks'], w['passes'])}, 1")
+        groups, by_rows = w.panels // w.parts, w.by_rows.differs(0)
+        by_panels = ~by_rows
         # Sums that wait for the next pass are the thread's own.
-        panels_shared = lines.let(f"and i1 {by_panels}, {once}")
-        of_blocks, of_panels = Taking(writer, w["taken"]), Taking(writer, w["taken"])
-        tall = writer.pieces(w["N"], TALL)
-        self.tiles.begin(w["shape"])
+        panels_shared = by_panels & (w.blocks * w.passes).equals(1)
+        of_blocks, of_panels = Taking(writer, w.taken), Taking(writer, w.taken)
+        tall = w.N.pieces(TALL)
+        self.tiles.begin(w.shape)
 
-        def one_pass(number: str, block: str) -> None:
-            rows = [
-                writer.least(writer.mul(writer.div(writer.mul(tall, b), w["blocks"]), TALL), w["N"])
-                for b in (block, writer.add(block, 1))
-            ]
-            chunks = [writer.div(writer.mul(w["chunks"], p), w["passes"]) for p in (number, writer.add(number, 1))]
-            ends = self._one_if(lines.let(f"icmp eq i64 {chunks[1]}, {w['chunks']}"))
+        def one_pass(number: Term, block: Term) -> None:
+            rows = [(tall * b // w.blocks * TALL).at_most(w.N) for b in (block, block + 1)]
+            chunks = [w.chunks * p // w.passes for p in (number, number + 1)]
+            ends = chunks[1].equals(w.chunks).to_unsigned("i64")
             steps = [self._border(chunk) for chunk in chunks]
             part = _Part(rows[0], rows[1], chunks[0], chunks[1], steps[0], steps[1], ends)
-            (self._split_turned(part, row_sums) if self.turned else self._split(part))
-            back = lines.let(f"trunc i64 {writer.add(writer.add(block, number), turn)} to i1")
+            self._split_turned(part, row_sums) if self.turned else self._split(part)
+            back = (block + number + turn).to("i1")
             of_panels.each(groups, (by_rows, panels_shared), back, lambda i, n: self._group(i, n, part, target))
 
-        def each_pass(block: str, _: str) -> None:
-            count_loop(lines, "0", w["passes"], partial(one_pass, block=block))
+        def each_pass(block: Term, _: Term) -> None:
+            count_loop(lines, 0, w.passes, partial(one_pass, block=block))
 
-        of_blocks.each(w["blocks"], (by_panels, by_rows), "false", each_pass)
+        of_blocks.each(w.blocks, (by_panels, by_rows), lines.number(False, "i1"), each_pass)
         self.tiles.end()
 
     # -- rows ----------------------------------------------------------------------------------------------------------
 
-    def _put_pieces(self, low: str, high: str, there: str) -> None:
+    def _put_pieces(self, low: Term, high: Term, there: Term) -> None:
         """Write the pieces of two vectors of a row, k apart by 16, into the first tile of those of a step."""
-        v, lines = self.writer.v, self.writer.lines
+        v = self.writer.v
         for piece, both in enumerate(zip(pieces(v, low), pieces(v, high), strict=True)):
-            lines.do(f"store {v.integer} {paired(v, *both)}, ptr {self._at(there, piece * TILE_BYTES)}, align 4")
+            words = paired(*both)
+            there.at(piece * TILE_BYTES).of(v.integer).store(words, 4)
 
     def _split(self, part: _Part) -> None:
         """Write the pieces of some rows into the room, tile by tile; the last row again where they fill none."""
-        writer, w, lines, v = self.writer, self.writer.w, self.writer.lines, self.writer.v
+        w, lines, v = self.writer.w, self.writer.lines, self.writer.v
 
-        def some(group: str) -> None:
-            first = writer.add(part.begin, writer.mul(group, ROWS))
-            start = self._at(self.A, writer.mul(group, self.row_bytes))
+        def some(group: Term) -> None:
+            first = part.begin + group * ROWS
+            start = self.A.at(group * self.row_bytes)
 
-            def step(s: str) -> None:
-                there = self._at(start, writer.mul(writer.sub(s, part.first), STEP_BYTES))
+            def step(s: Term) -> None:
+                there = start.at((s - part.first) * STEP_BYTES)
 
-                def row(r: str) -> None:
-                    n = writer.least(writer.add(first, r), writer.sub(part.behind, 1))
-                    k = writer.add(writer.mul(n, w["K"]), writer.mul(s, DEPTH))
-                    low, high = (v.load(w["X"], writer.add(k, half * v.count), None) for half in range(2))
-                    self._put_pieces(low, high, self._at(there, writer.mul(r, ROW_BYTES)))
+                def row(r: Term) -> None:
+                    n = (first + r).at_most(part.behind - 1)
+                    k = n * w.K + s * DEPTH
+                    low, high = (v.load(w.X, k + half * v.count, None) for half in range(2))
+                    self._put_pieces(low, high, there.at(r * ROW_BYTES))
 
-                count_loop(lines, "0", str(ROWS), row)
+                count_loop(lines, 0, ROWS, row)
 
             count_loop(lines, part.first, part.last, step)
 
-        count_loop(lines, "0", writer.pieces(writer.sub(part.behind, part.begin), ROWS), some)
+        count_loop(lines, 0, (part.behind - part.begin).pieces(ROWS), some)
 
     def _split_turned(self, part: _Part, row_sums: RowSums | None) -> None:
         """Write the same of rows that lie as columns, 16 at a time: those are read that lie side by side."""
-        writer, w, lines, v = self.writer, self.writer.w, self.writer.lines, self.writer.v
+        w, lines, v = self.writer.w, self.writer.lines, self.writer.v
 
-        def step(s: str) -> None:
-            def some(group: str) -> None:
-                first = writer.add(part.begin, writer.mul(group, ROWS))
-                mask = lanes_below(v, writer.sub(part.behind, first))
-                X = element(lines, w["X"], first)
-                total, both = v.constant(0.0), list[list[str]]()
+        def step(s: Term) -> None:
+            def some(group: Term) -> None:
+                first = part.begin + group * ROWS
+                mask = lanes_below(v, part.behind - first)
+                X = w.X.at(first)
+                total, both = v.constant(0.0), list[list[Term]]()
                 for half in range(2):
-                    k = writer.add(writer.mul(s, DEPTH), half * v.count)
-                    columns = [v.load(X, writer.mul(writer.add(k, i), w["N"]), mask) for i in range(v.count)]
-                    for column in columns:
-                        total = v.add(total, column)
+                    k = s * DEPTH + half * v.count
+                    columns = [v.load(X, (k + i) * w.N, mask) for i in range(v.count)]
+                    total = sum(columns, total)
                     both.append(transposed(v, columns))
-                place = writer.mul(writer.sub(s, part.first), STEP_BYTES)
-                there = self._at(self.A, writer.add(writer.mul(group, self.row_bytes), place))
+                place = (s - part.first) * STEP_BYTES
+                there = self.A.at(group * self.row_bytes + place)
                 for r, (low, high) in enumerate(zip(*both, strict=True)):
-                    self._put_pieces(low, high, self._at(there, r * ROW_BYTES))
+                    self._put_pieces(low, high, there.at(r * ROW_BYTES))
                 if row_sums is not None:
-                    row_sums(first, total, lines.let(f"icmp sgt i64 {s}, 0"))
+                    row_sums(first, total, s > 0)
 
-            count_loop(lines, "0", writer.pieces(writer.sub(part.behind, part.begin), ROWS), some)
+            count_loop(lines, 0, (part.behind - part.begin).pieces(ROWS), some)
 
         count_loop(lines, part.first, part.last, step)
 
     # -- products ------------------------------------------------------------------------------------------------------
 
-    def _group(self, group: str, number: str, part: _Part, target: Sums) -> None:
+    def _group(self, group: Term, number: Term, part: _Part, target: Sums) -> None:
         """Write the tiles of a block for all panels of a group, which is that one of the thread's."""
-        writer, w, lines = self.writer, self.writer.w, self.writer.lines
-        count = writer.pieces(writer.sub(part.behind, part.begin), ROWS)
-        pairs = writer.div(count, 2)
-        first = writer.mul(group, w["parts"])
+        w, lines = self.writer.w, self.writer.lines
+        count = (part.behind - part.begin).pieces(ROWS)
+        pairs, first = count // 2, group * w.parts
 
-        def each(i: str) -> None:
-            panel = writer.add(first, i)
-            kept = writer.mul(writer.add(writer.mul(number, w["parts"]), i), w["tiles"])
-            P = self._at(w["P"], writer.mul(writer.mul(panel, self.steps), PANEL_STEP_BYTES))
+        def each(i: Term) -> None:
+            panel = first + i
+            kept = (number * w.parts + i) * w.tiles
+            P = w.P.of("i8").at(panel * self.steps * PANEL_STEP_BYTES)
 
-            def tile(t: str, *, heights: int) -> None:
-                begin = writer.add(part.begin, writer.mul(t, TALL))
-                behind = writer.least(writer.add(begin, heights * ROWS), part.behind)
-                found = self._at(self.A, writer.mul(writer.mul(t, self.row_bytes), 2))
-                place = writer.add(writer.mul(writer.add(kept, t), self.kept), self.several)
-                sums = self._at(self.room, writer.mul(place, SUMS_BYTES))
+            def tile(t: Term, *, heights: int) -> None:
+                begin = part.begin + t * TALL
+                behind = (begin + heights * ROWS).at_most(part.behind)
+                found = self.A.at(t * self.row_bytes * 2)
+                sums = self.room.at(((kept + t) * self.kept + self.several) * SUMS_BYTES)
                 self._tile(_Tile(begin, behind, heights, found, sums), part, P, (panel, target))
 
-            count_loop(lines, "0", pairs, partial(tile, heights=2))
-            count_loop(lines, pairs, writer.sub(count, pairs), partial(tile, heights=1))
+            count_loop(lines, 0, pairs, partial(tile, heights=2))
+            count_loop(lines, pairs, count - pairs, partial(tile, heights=1))
 
-        count_loop(lines, "0", w["parts"], each)
-        height = writer.sub(part.behind, part.begin)
-        count_loop(lines, "0", part.ends, lambda _: target.end(first, part.begin, height))
+        count_loop(lines, 0, w.parts, each)
+        height = part.behind - part.begin
+        count_loop(lines, 0, part.ends, lambda _: target.end(first, part.begin, height))
 
-    def _tile(self, tile: _Tile, part: _Part, P: str, goes: tuple[str, Sums]) -> None:
+    def _tile(self, tile: _Tile, part: _Part, P: Term, goes: tuple[Term, Sums]) -> None:
         """Write what chunks add to the sums of one tile; behind the last one they are given away.
 
         Each row goes to a place that is far from the one before, and asked for meanwhile.
         """
-        writer, tiles, lines, (panel, target) = self.writer, self.tiles, self.writer.lines, goes
+        tiles, lines, (panel, target) = self.tiles, self.writer.lines, goes
         sums = [(r, j, VECTORS * r + j) for r in range(tile.heights) for j in range(VECTORS)]
-        asks = lines.let(f"trunc i64 {part.ends} to i1")
+        asks = part.ends.to("i1")
 
-        def step(s: str) -> None:
-            number = writer.sub(s, part.first)
-            a = self._at(tile.pieces, writer.mul(number, STEP_BYTES))
+        def step(s: Term) -> None:
+            number = s - part.first
+            a = tile.pieces.at(number * STEP_BYTES)
             for i in range(ASKED):
-                row = writer.add(tile.first, writer.add(writer.mul(number, ASKED), i))
-                for there, write in target.asked(panel, writer.least(row, writer.sub(tile.behind, 1))):
-                    wanted = lines.let(f"select i1 {asks}, ptr {there}, ptr {a}")
+                row = tile.first + (number * ASKED + i)
+                for there, write in target.asked(panel, row.at_most(tile.behind - 1)):
+                    wanted = asks.choose(there, a)
                     for j in range(VECTORS):
-                        lines.prefetch(wanted, j * ROW_BYTES, write=write)
-            self._multiply(tile.heights, (a, self._at(a, self.row_bytes)), self._at(P, writer.mul(s, PANEL_STEP_BYTES)))
+                        wanted.prefetch(j * ROW_BYTES, write=write)
+            self._multiply(tile.heights, (a, a.at(self.row_bytes)), P.at(s * PANEL_STEP_BYTES))
 
-        def chunk(number: str) -> None:
+        def chunk(number: Term) -> None:
             for _, _, register in sums:
                 tiles.zero(register)
-            count_loop(lines, self._border(number), self._border(writer.add(number, 1)), step)
-            others = lines.let(f"icmp sgt i64 {number}, 0")
-            there = lines.let(f"select i1 {others}, ptr {self.room}, ptr {tile.sums}")
+            count_loop(lines, self._border(number), self._border(number + 1), step)
+            others = number > 0
+            there = others.choose(self.room, tile.sums)
             for r, j, register in sums:
-                tiles.store(register, self._at(there, r * ROWS * WIDTH + j * ROW_BYTES), WIDTH)
-            count_loop(lines, "0", self._one_if(others), lambda _: self._add(tile))
+                tiles.store(register, there.at(r * ROWS * WIDTH + j * ROW_BYTES), WIDTH)
+            count_loop(lines, 0, others.to_unsigned("i64"), lambda _: self._add(tile))
 
         count_loop(lines, part.chunk, part.chunks_end, chunk)
-        count_loop(lines, "0", part.ends, lambda _: self._put(P, tile, partial(target.put, panel)))
+        count_loop(lines, 0, part.ends, lambda _: self._put(P, tile, partial(target.put, panel)))
 
     def _add(self, tile: _Tile) -> None:
         """Add the sums of a chunk to those that wait."""
         v = self.writer.v
 
-        def vector(i: str) -> None:
-            at = self.writer.mul(i, v.count)
+        def vector(i: Term) -> None:
+            at = i * v.count
             before, more = (v.load(pointer, at, None) for pointer in (tile.sums, self.room))
-            self.writer.put(v.add(before, more), tile.sums, at)
+            self.writer.put(before + more, tile.sums, at)
 
-        count_loop(self.writer.lines, "0", str(tile.heights * ROWS * VECTORS), vector)
+        count_loop(self.writer.lines, 0, tile.heights * ROWS * VECTORS, vector)
 
-    def _multiply(self, heights: int, rows: Sequence[str], panel: str) -> None:
+    def _multiply(self, heights: int, rows: Sequence[Term], panel: Term) -> None:
         """Write the products of 32 k: of each two pieces in turn, of which one is another than before.
 
         A register is loaded anew as soon as nothing needs it any more, while others are multiplied still.
@@ -317,10 +303,10 @@ class TileProduct:
         tiles = self.tiles
 
         def load_rows(r: int, pair: tuple[int, int]) -> None:
-            tiles.load(A + r, self._at(rows[r], pair[0] * TILE_BYTES))
+            tiles.load(A + r, rows[r].at(pair[0] * TILE_BYTES))
 
         def load_panel(j: int, pair: tuple[int, int]) -> None:
-            tiles.load(B + j, self._at(panel, (VECTORS * pair[1] + j) * TILE_BYTES))
+            tiles.load(B + j, panel.at((VECTORS * pair[1] + j) * TILE_BYTES))
 
         for r in range(heights):
             load_rows(r, PRODUCTS[0])
@@ -333,38 +319,36 @@ class TileProduct:
                 if following is not pair and (j + 1 == VECTORS if by_rows else r + 1 == heights):
                     load_rows(r, following) if by_rows else load_panel(j, following)
 
-    def _put(self, P: str, tile: _Tile, put: Callable[[Sequence[str], Sequence[Sequence[str]]], None]) -> None:
+    def _put(self, P: Term, tile: _Tile, put: Callable[[Sequence[Term], Sequence[Sequence[Term]]], None]) -> None:
         """Give the sums of a tile away, row by row."""
         writer, v = self.writer, self.writer.v
 
-        def row(n: str) -> None:
-            at = writer.mul(writer.sub(n, tile.first), VECTORS * v.count)
-            found: list[str] = []
+        def row(n: Term) -> None:
+            at = (n - tile.first) * (VECTORS * v.count)
+            found: list[Term] = []
             for j in range(VECTORS):
-                value = v.load(tile.sums, writer.add(at, j * v.count), None)
-                found.append(v.rarely(is_special(v, value), value, partial(self._anew, P, n, j)))
+                value = v.load(tile.sums, at + j * v.count, None)
+                found.append(is_special(value).rarely(partial(self._anew, P, n, j), value))
             put([n], [found])
 
         count_loop(writer.lines, tile.first, tile.behind, row)
 
-    def _anew(self, P: str, n: str, vector: int) -> str:
+    def _anew(self, P: Term, n: Term, vector: int) -> Term:
         """Return the sums of one row and one vector, in float32."""
-        writer, v, lines, w = self.writer, self.writer.v, self.writer.lines, self.writer.w
-        first, further = (n, w["N"]) if self.turned else (writer.mul(n, w["K"]), "1")
-        X = element(lines, w["X"], first)
+        v, w = self.writer.v, self.writer.w
+        first, further = (n, w.N) if self.turned else (n * w.K, 1)
+        X = w.X.at(first)
 
-        def add(pair: str, sums: Sequence[str]) -> Sequence[str]:
-            step, within = writer.div(pair, ROWS), writer.rem(pair, ROWS)
-            there = writer.add(writer.mul(step, PANEL_STEP_BYTES), writer.mul(within, ROW_BYTES))
-            found: list[tuple[str, str]] = []
-            for piece in range(PIECES):
-                place = self._at(P, writer.add(there, (VECTORS * piece + vector) * TILE_BYTES))
-                found.append(halves(v, lines.let(f"load {v.integer}, ptr {place}, align 4")))
+        def add(pair: Term, sums: Sequence[Term]) -> Sequence[Term]:
+            step, within = pair // ROWS, pair % ROWS
+            there = step * PANEL_STEP_BYTES + within * ROW_BYTES
+            places = (P.at(there + (VECTORS * piece + vector) * TILE_BYTES) for piece in range(PIECES))
+            found = [halves(place.of(v.integer).load(4)) for place in places]
             total = sums[0]
             for half, (first, second, third) in enumerate(zip(*found, strict=True)):
-                k = writer.add(writer.add(writer.mul(step, DEPTH), within), half * ROWS)
-                x = v.load_one(element(lines, X, writer.mul(k, further)))
-                total = v.fma(x, v.add(v.add(first, second), third), total)
+                k = step * DEPTH + within + half * ROWS
+                x = v.load_one(X.at(k * further))
+                total = x.fma(first + second + third, total)
             return [total]
 
-        return carry_loop(v, "0", writer.div(w["K"], 2), [v.constant(0.0)], add)[0]
+        return carry_loop(0, w.K // 2, [v.constant(0.0)], add)[0]

@@ -7,15 +7,14 @@ from collections.abc import Callable
 import numpy as np
 
 from tazza.codegen.block import BlockLaunch, Constant
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop, share
-from tazza.codegen.rows import element
+from tazza.codegen.term import Lines, Term
 from tazza.engines.native import SOURCES
 from tazza.operator import Array, Launch
 
-BLOCK = Fields("threads size", addresses="X Y table")
+BLOCK = Fields("threads size", addresses="X:i8 Y:i8 table:i8")
 UNIT = 64
 """Borders between threads lie at multiples of this many bytes."""
 LOOKUP_FLOPS = 5
@@ -34,13 +33,11 @@ def table_launch(define: Callable[[Array, Array], None], size: int) -> Launch:
 
 
 def _look_up(lines: Lines) -> None:
-    at = BLOCK.read(lines)
+    at = BLOCK.lazily(lines)
     begin, end = share(lines, at.size, UNIT)
     X, Y, table = at.X, at.Y, at.table
 
-    def each(i: str) -> None:
-        q = lines.let(f"load i8, ptr {element(lines, X, i, 'i8')}")
-        found = lines.let(f"load i8, ptr {element(lines, table, lines.let(f'zext i8 {q} to i64'), 'i8')}")
-        lines.do(f"store i8 {found}, ptr {element(lines, Y, i, 'i8')}")
+    def each(i: Term) -> None:
+        Y[i] = table[X[i].to_unsigned("i64")]
 
     count_loop(lines, begin, end, each)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import cast
 
 from tazza.codegen.block import BlockLaunch
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop, each_vector, fold_loop
-from tazza.codegen.rows import element
+from tazza.codegen.term import Lines, Term
+from tazza.codegen.vector import Vector
 from tazza.codegen.writer import Writer
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.nn.pool import MOST_SPATIAL, VIEWS, Seen, each_row_of_y, pair_at, sides_of, views_of
@@ -71,32 +71,29 @@ def _write(lines: Lines) -> None:
     """Loop over the rows of Y that are this thread's, the places of each, and vectors of channels."""
     w = Writer(lines, BLOCK)
     v, word, channels = Vector(lines, processor().vector_bytes, DataType.UINT8), w.w, w.w.unit
-    least, line = v.full(word.least), w.mul(word.width, channels)
+    least, line = v.full(word.least), word.width * channels
 
     def row(seen: Seen) -> None:
-        def place(q: str) -> None:
-            widths = pair_at(lines, word.widths, q)
-            target = element(lines, seen.y, w.mul(q, channels), "i8")
+        def place(q: Term) -> None:
+            widths = pair_at(word.widths, q)
+            target = seen.y.at(q * channels)
 
-            def some(i: str, mask: str | None) -> None:
-                def plane(d: str, best: str) -> str:
-                    return fold_loop(
-                        v, *seen.heights, best, lambda h, best: across(w.add(w.mul(d, word.height), h), best)
-                    )
+            def some(i: Term, mask: Term | None) -> None:
+                def plane(d: Term, best: Term) -> Term:
+                    return fold_loop(*seen.heights, best, lambda h, best: across(d * word.height + h, best))
 
-                def across(h: str, best: str) -> str:
-                    start = w.add(w.mul(h, line), i)
+                def across(h: Term, best: Term) -> Term:
+                    start = h * line + i
 
-                    def one(column: str, best: str) -> str:
-                        here = v.load(seen.x, w.add(start, w.mul(column, channels)), mask)
-                        return lines.intrinsic(v.type, "umax", here, best)
+                    def one(column: Term, best: Term) -> Term:
+                        return v.load(seen.x, start + column * channels, mask).intrinsic("umax", best)
 
-                    return fold_loop(v, *widths, best, one)
+                    return fold_loop(*widths, best, one)
 
-                v.store(fold_loop(v, *seen.depths, least, plane), target, i, mask)
+                v.store(fold_loop(*seen.depths, least, plane), target, i, mask)
 
-            each_vector(v, "0", channels, some)
+            each_vector(v, 0, channels, some)
 
-        count_loop(lines, "0", word.out_width, place)
+        count_loop(lines, 0, word.out_width, place)
 
     each_row_of_y(w, "i8", row)

@@ -13,12 +13,13 @@ from typing import cast
 
 import numpy as np
 
-from tazza.codegen.block import BlockLaunch, Slot
-from tazza.codegen.emit import Lines, Vector
+from tazza.codegen.block import BlockLaunch
 from tazza.codegen.fields import Fields
+from tazza.codegen.function import ROUND_32
 from tazza.codegen.kernel import lane_count, threads_of
 from tazza.codegen.loop import each_vector, share
-from tazza.codegen.vector import ROUND_32
+from tazza.codegen.term import Lines, Term
+from tazza.codegen.vector import Vector
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, Unsupported
 from tazza.operator.kernel import Offered
@@ -27,6 +28,7 @@ from tazza.runtime.machine import machine
 from tazza.tensor import DataType, PerTensor, TensorSpec
 from tazza.tensor.offer import Offer
 
+FLOAT = DataType.FLOAT
 BLOCK = Fields("threads size point", doubles="scale inverse least greatest middle", addresses="X Y")
 """Least and greatest step, and how near the middle a quotient is divided."""
 BACK = Fields("threads size point", doubles="scale", addresses="X Y")
@@ -44,7 +46,7 @@ FLOPS = 4
 def prepare_int8_quantize(X: TensorSpec, Y: TensorSpec) -> Offered:
     """Compile Y = round(X / s) + z."""
     meaning = cast("PerTensor", Y.quantization)
-    if X.dtype is not DataType.FLOAT or Y.dtype is not DataType.UINT8:
+    if X.dtype is not FLOAT or Y.dtype is not DataType.UINT8:
         return Unsupported(f"it makes bytes of float32, not {Y.dtype.label} of {X.dtype.label}")
     if abs(meaning.zero_point) > MOST:
         return Unsupported(f"the zero point is {meaning.zero_point}: numbers of float32 are rounded nearer to 0")
@@ -62,53 +64,40 @@ def _quantizing(size: int, meaning: PerTensor) -> BlockLaunch:
     middle = 0.5 - ERROR * max(abs(least), abs(greatest))
     address = SOURCES.compiled(f"quantize{' by product' if by_product else ''}", partial(_write, by_product=by_product))
     words = BLOCK.words(
-        threads=threads_of(size, FLOPS, 5),
-        size=size,
-        point=meaning.zero_point,
-        scale=float(scale),
-        inverse=float(inverse),
-        least=least,
-        greatest=greatest,
-        middle=middle,
-        X=Slot("X"),
-        Y=Slot("Y"),
+        **{"threads": threads_of(size, FLOPS, 5), "size": size, "point": meaning.zero_point},
+        **{"scale": float(scale), "inverse": float(inverse), "least": least, "greatest": greatest, "middle": middle},
     )
     return BlockLaunch(address, words)
 
 
 def _write(lines: Lines, *, by_product: bool) -> None:
     """Steps within those that bytes have, rounded in the low bits of a sum, counted from the zero point; NaN is 0."""
-    count = lane_count()
-    given, octets, whole = (Vector(lines, count, kind) for kind in (DataType.FLOAT, DataType.UINT8, DataType.INT32))
-    v, at = given, BLOCK.read(lines)
+    v, octets, whole = (Vector(lines, lane_count(), kind) for kind in (FLOAT, DataType.UINT8, DataType.INT32))
+    at = BLOCK.lazily(lines)
     source, target = at.X, at.Y
-    numbers = (at.scale, at.inverse, at.least, at.greatest, at.middle)
-    scale, inverse, least, greatest, middle = map(v.of_double, numbers)
+    scale, inverse, least, greatest, middle = map(v.full, (at.scale, at.inverse, at.least, at.greatest, at.middle))
     large = v.constant(ROUND_32)
-    point = v.int_op("sub", whole.full(at.point), v.bits_of(large))
+    point = whole.full(at.point) - large.as_bits()
 
-    def within(steps: str) -> str:  # NaN stays
-        steps = v.select(v.compare("olt", steps, least), least, steps)
-        return v.select(v.compare("ogt", steps, greatest), greatest, steps)
+    def within(steps: Term) -> Term:
+        return steps.at_least(least).at_most(greatest)
 
-    def some(i: str, mask: str | None) -> None:
-        x = given.load(source, i, mask)
+    def some(i: Term, mask: Term | None) -> None:
+        x = v.load(source, i, mask)
 
-        def divided() -> str:
-            number = v.select(v.compare("ord", x, x), x, v.constant(0.0))
-            return v.add(within(v.div(number, scale)), large)
+        def divided() -> Term:
+            return within(x.is_number().choose(x, 0.0) / scale) + large
 
         if by_product:
-            steps = within(v.mul(x, inverse))
-            rounded = v.add(steps, large)
-            off = v.intrinsic("fabs", v.sub(steps, v.sub(rounded, large)))
-            rounded = v.rarely(v.compare("ugt", off, middle), rounded, divided)
+            steps = within(x * inverse)
+            rounded = steps + large
+            off = (steps - (rounded - large)).intrinsic("fabs")
+            rounded = off.compare("ugt", middle).rarely(divided, rounded)
         else:
             rounded = divided()
-        found = v.int_op("add", v.bits_of(rounded), point)
-        octets.store(whole.converted(found, DataType.UINT8), target, i, mask)
+        octets.store(whole.converted(rounded.as_bits() + point, DataType.UINT8), target, i, mask)
 
-    each_vector(given, *share(lines, at.size, UNIT), some)
+    each_vector(v, *share(lines, at.size, UNIT), some)
 
 
 @native(INT8_DEQUANTIZE, batch_invariant=True)
@@ -120,33 +109,24 @@ def prepare_int8_dequantize(X: TensorSpec, Y: TensorSpec) -> Offered:
 
     def make() -> Launch:
         address = SOURCES.compiled(f"dequantize {X.dtype.label}", partial(_write_back, dtype=X.dtype))
-        words = BACK.words(
-            threads=threads_of(X.size, FLOPS, 4 + X.dtype.itemsize),
-            size=X.size,
-            point=meaning.zero_point,
-            scale=float(np.float32(meaning.scale)),
-            X=Slot("X"),
-            Y=Slot("Y"),
-        )
-        return BlockLaunch(address, words)
+        threads, scale = threads_of(X.size, FLOPS, 4 + X.dtype.itemsize), float(np.float32(meaning.scale))
+        return BlockLaunch(address, BACK.words(threads=threads, size=X.size, point=meaning.zero_point, scale=scale))
 
     return _offer(X, Y, make)
 
 
 def _write_back(lines: Lines, *, dtype: DataType) -> None:
     """Whole numbers less the zero point, which wrap around as those of 32 bits do, times the scale."""
-    count = lane_count()
-    given, octets, whole = (Vector(lines, count, kind) for kind in (DataType.FLOAT, dtype, DataType.INT32))
-    at = BACK.read(lines)
+    v, octets, whole = (Vector(lines, lane_count(), kind) for kind in (FLOAT, dtype, DataType.INT32))
+    at = BACK.lazily(lines)
     source, target, point = at.X, at.Y, whole.full(at.point)
-    scale = given.of_double(at.scale)
+    scale = v.full(at.scale)
 
-    def some(i: str, mask: str | None) -> None:
+    def some(i: Term, mask: Term | None) -> None:
         q = octets.converted(octets.load(source, i, mask), DataType.INT32)
-        steps = whole.converted(lines.let(f"sub {whole.type} {q}, {point}"), DataType.FLOAT)
-        given.store(given.mul(steps, scale), target, i, mask)
+        v.store(whole.converted(q - point, FLOAT) * scale, target, i, mask)
 
-    each_vector(given, *share(lines, at.size, UNIT), some)
+    each_vector(v, *share(lines, at.size, UNIT), some)
 
 
 def _offer(x: TensorSpec, y: TensorSpec, make: Callable[[], Launch]) -> Offered:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import cast
 
 from tazza.codegen.block import BlockLaunch
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import each_vector, share
+from tazza.codegen.term import Lines, Term
+from tazza.codegen.vector import Vector
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.quantized.byte_table import UNIT, table_launch
 from tazza.operator import Launch, OpView, Spec
@@ -45,10 +46,10 @@ def meanings_of(X: Spec, Y: Spec) -> dict[str, PerTensor]:
 def _larger(lines: Lines) -> None:
     """Take the larger of each byte and zero."""
     v = Vector(lines, processor().vector_bytes, DataType.UINT8)
-    at = BLOCK.read(lines)
+    at = BLOCK.lazily(lines)
     X, Y, zero = at.X, at.Y, v.full(at.zero)
 
-    def some(i: str, mask: str | None) -> None:
-        v.store(lines.intrinsic(v.type, "umax", v.load(X, i, mask), zero), Y, i, mask)
+    def some(i: Term, mask: Term | None) -> None:
+        v.store(v.load(X, i, mask).intrinsic("umax", zero), Y, i, mask)
 
     each_vector(v, *share(lines, at.size, UNIT), some)

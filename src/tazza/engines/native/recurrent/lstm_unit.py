@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import cast
 
 from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, all_float32
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
+from tazza.codegen.function import sigmoid, sigmoid_divisor, tanh, tanh_parts
 from tazza.codegen.kernel import threads_for
-from tazza.codegen.loop import each_vector, lanes_of
-from tazza.codegen.rows import ROWS, each_row, element, row_at, when
-from tazza.codegen.vector import sigmoid, sigmoid_divisor, tanh, tanh_parts
+from tazza.codegen.loop import each_vector, lanes_of, when
+from tazza.codegen.rows import ROWS, each_row
+from tazza.codegen.term import Lines, Term
+from tazza.codegen.vector import Vector
 from tazza.device import Context
 from tazza.engines.native import SOURCES
 from tazza.operator import Launch, OpView, Spec, Unsupported, launcher
@@ -19,7 +21,7 @@ from tazza.ops.recurrent.lstm_unit import FLOPS, LSTM_UNIT, LSTM_UNIT_GRADIENT
 from tazza.runtime.threads import thread_count
 from tazza.tensor import TensorSpec
 
-HEAD = Fields(doubles="forget_bias", addresses="timestep seq_lengths", after=ROWS)
+HEAD = Fields(doubles="forget_bias", addresses="timestep:i32 seq_lengths:i32", after=ROWS)
 """N sequences of D units; the address of `seq_lengths` is 0 where there are none."""
 BLOCK = Fields(addresses="H_prev C_prev gates H C", after=HEAD)
 GRADIENT_BLOCK = Fields(addresses="C_prev gates C dH dC dH_prev dC_prev dgates", after=HEAD)
@@ -58,134 +60,110 @@ def prepare_lstm_unit_gradient(
     return unit_launch(op, inputs, GRADIENT_BLOCK, _backward)
 
 
-def each_sequence(lines: Lines, ragged: bool, within: Callable[[str], None], beyond: Callable[[str], None]) -> None:
+def each_sequence(lines: Lines, ragged: bool, within: Callable[[Term], None], beyond: Callable[[Term], None]) -> None:
     """Run `within(n)` for sequences that this step belongs to, `beyond(n)` for those that have ended."""
     if not ragged:
         each_row(lines, within)
         return
-    at = HEAD.read(lines)
-    step, lengths = lines.let(f"load i32, ptr {at.timestep}"), at.seq_lengths
-
-    def row(n: str) -> None:
-        length = lines.let(f"load i32, ptr {element(lines, lengths, n, 'i32')}")
-        on = lines.let(f"icmp slt i32 {step}, {length}")
-        when(lines, on, lambda: within(n), lambda: beyond(n))
-
-    each_row(lines, row)
+    at = HEAD.lazily(lines)
+    step, lengths = at.timestep.load(), at.seq_lengths
+    each_row(lines, lambda n: when(step < lengths[n], partial(within, n), partial(beyond, n)))
 
 
-class Gates:
-    """The gates of one sequence: `kind(k)` is where those of one of so many kinds begin."""
-
-    def __init__(self, v: Vector, pointer: str, n: str, units: str, kinds: int = 4) -> None:
-        """Find the row."""
-        lines = v.lines
-        self._v, self._units = v, units
-        self._row = row_at(lines, pointer, n, lines.let(f"mul i64 {units}, {kinds}"))
-
-    def kind(self, k: int) -> str:
-        """Return the address of those of kind k."""
-        return self._v.lines.let(
-            f"getelementptr float, ptr {self._row}, i64 {self._v.lines.let(f'mul i64 {self._units}, {k}')}"
-        )
-
-
-def cell(v: Vector, gates: Sequence[str], bias: str, c_prev: str) -> tuple[str, str]:
+def cell(gates: Sequence[Term], bias: Term, c_prev: Term) -> tuple[Term, Term]:
     """Return C and H of the four gates, before their functions, of a unit; `bias` is that of forgetting.
 
     With 1 / s for a sigmoid and t / u for a tanh, i * g = t / (s u): divisions take longer than all else.
     """
-    c = v.fma(sigmoid(v, v.add(gates[1], bias)), c_prev, _passed(v, gates[0], gates[3]))  # C = f * C_prev + i * g
-    return c, _passed(v, gates[2], c)
+    c = sigmoid(gates[1] + bias).fma(c_prev, _passed(gates[0], gates[3]))  # C = f * C_prev + i * g
+    return c, _passed(gates[2], c)
 
 
-def _passed(v: Vector, gate: str, x: str) -> str:
+def _passed(gate: Term, x: Term) -> Term:
     """Return sigmoid(gate) * tanh(x)."""
-    t, u = tanh_parts(v, x)
-    return v.div(t, v.mul(sigmoid_divisor(v, gate), u))
+    t, u = tanh_parts(x)
+    return t / (sigmoid_divisor(gate) * u)
 
 
 def _forward(lines: Lines, *, ragged: bool, drop: bool) -> None:
-    v, at = lanes_of(lines), BLOCK.read(lines)
+    v, at = lanes_of(lines), BLOCK.lazily(lines)
     units, H_prev, C_prev, gates, H, C = at.D, at.H_prev, at.C_prev, at.gates, at.H, at.C
-    bias = v.of_double(at.forget_bias)
+    bias = v.full(at.forget_bias)
 
-    def within(n: str) -> None:
-        c_prev, h, c = (row_at(lines, one, n, units) for one in (C_prev, H, C))
-        four = Gates(v, gates, n, units)
-        quarters = [four.kind(k) for k in range(4)]
+    def within(n: Term) -> None:
+        c_prev, h, c = (one.at(n * units) for one in (C_prev, H, C))
+        row = gates.at(n * (units * 4))
+        quarters = [row.at(units * k) for k in range(4)]
 
-        def unit(k: str, mask: str | None) -> None:
-            gates_here = [v.load(one, k, mask) for one in quarters]
-            new_c, new_h = cell(v, gates_here, bias, v.load(c_prev, k, mask))
+        def unit(k: Term, mask: Term | None) -> None:
+            four = [v.load(one, k, mask) for one in quarters]
+            new_c, new_h = cell(four, bias, v.load(c_prev, k, mask))
             v.store(new_c, c, k, mask)
             v.store(new_h, h, k, mask)
 
-        each_vector(v, "0", units, unit)
+        each_vector(v, 0, units, unit)
 
-    def beyond(n: str) -> None:
+    def beyond(n: Term) -> None:
         for source, target in ((C_prev, C), (H_prev, H)):
-            keep(v, row_at(lines, source, n, units), row_at(lines, target, n, units), units, drop)
+            keep(v, source.at(n * units), target.at(n * units), units, drop)
 
     each_sequence(lines, ragged, within, beyond)
 
 
-def keep(v: Vector, source: str, target: str, count: str, drop: bool) -> None:
+def keep(v: Vector, source: Term, target: Term, count: Term, drop: bool) -> None:
     """Copy elements, or write zeros."""
 
-    def copy(k: str, mask: str | None) -> None:
+    def copy(k: Term, mask: Term | None) -> None:
         v.store(v.constant(0.0) if drop else v.load(source, k, mask), target, k, mask)
 
-    each_vector(v, "0", count, copy)
+    each_vector(v, 0, count, copy)
 
 
 def _backward(lines: Lines, *, ragged: bool, drop: bool) -> None:
-    v, words = lanes_of(lines), GRADIENT_BLOCK.read(lines)
-    units, gates, dgates, bias = words.D, words.gates, words.dgates, v.of_double(words.forget_bias)
+    v, words = lanes_of(lines), GRADIENT_BLOCK.lazily(lines)
+    units, gates, dgates, bias = words.D, words.gates, words.dgates, v.full(words.forget_bias)
     C_prev, C, dH, dC, dH_prev, dC_prev = words.C_prev, words.C, words.dH, words.dC, words.dH_prev, words.dC_prev
 
-    def within(n: str) -> None:
-        rows = (row_at(lines, one, n, units) for one in (C_prev, C, dH, dC, dH_prev, dC_prev))
-        c_prev, c, dh, dc, dh_prev, dc_prev = rows
-        four, slopes = Gates(v, gates, n, units), Gates(v, dgates, n, units)
-        at = [four.kind(k) for k in range(4)]
-        to = [slopes.kind(k) for k in range(4)]
+    def within(n: Term) -> None:
+        c_prev, c, dh, dc, dh_prev, dc_prev = (one.at(n * units) for one in (C_prev, C, dH, dC, dH_prev, dC_prev))
+        rows = gates.at(n * (units * 4)), dgates.at(n * (units * 4))
+        at, to = ([row.at(units * k) for k in range(4)] for row in rows)
 
-        def unit(k: str, mask: str | None) -> None:
-            i, o = sigmoid(v, v.load(at[0], k, mask)), sigmoid(v, v.load(at[2], k, mask))
-            f = sigmoid(v, v.add(v.load(at[1], k, mask), bias))
-            g, T = tanh(v, v.load(at[3], k, mask)), tanh(v, v.load(c, k, mask))
+        def unit(k: Term, mask: Term | None) -> None:
+            i, o = sigmoid(v.load(at[0], k, mask)), sigmoid(v.load(at[2], k, mask))
+            f = sigmoid(v.load(at[1], k, mask) + bias)
+            g, T = tanh(v.load(at[3], k, mask)), tanh(v.load(c, k, mask))
             slope = v.load(dh, k, mask)
             # e = dC + dH * o * (1 - T^2)
-            e = v.fma(v.mul(slope, o), _less_square(v, T), v.load(dc, k, mask))
-            v.store(v.mul(e, f), dc_prev, k, mask)
+            e = (slope * o).fma(_less_square(T), v.load(dc, k, mask))
+            v.store(e * f, dc_prev, k, mask)
             v.store(v.constant(0.0), dh_prev, k, mask)
             quarters = (
-                v.mul(v.mul(e, g), _bell(v, i)),
-                v.mul(v.mul(e, v.load(c_prev, k, mask)), _bell(v, f)),
-                v.mul(v.mul(slope, T), _bell(v, o)),
-                v.mul(v.mul(e, i), _less_square(v, g)),
+                e * g * _bell(i),
+                e * v.load(c_prev, k, mask) * _bell(f),
+                slope * T * _bell(o),
+                e * i * _less_square(g),
             )
             for quarter, pointer in zip(quarters, to, strict=True):
                 v.store(quarter, pointer, k, mask)
 
-        each_vector(v, "0", units, unit)
+        each_vector(v, 0, units, unit)
 
-    def beyond(n: str) -> None:
+    def beyond(n: Term) -> None:
         for source, target in ((dC, dC_prev), (dH, dH_prev)):
-            keep(v, row_at(lines, source, n, units), row_at(lines, target, n, units), units, drop)
-        four = lines.let(f"mul i64 {units}, 4")
-        row = row_at(lines, dgates, n, four)
-        keep(v, row, row, four, drop=True)
+            keep(v, source.at(n * units), target.at(n * units), units, drop)
+        width = units * 4
+        row = dgates.at(n * width)
+        keep(v, row, row, width, drop=True)
 
     each_sequence(lines, ragged, within, beyond)
 
 
-def _bell(v: Vector, x: str) -> str:
+def _bell(x: Term) -> Term:
     """Return x * (1 - x), the slope of a sigmoid of value x."""
-    return v.mul(x, v.sub(v.constant(1.0), x))
+    return x * (1.0 - x)
 
 
-def _less_square(v: Vector, x: str) -> str:
+def _less_square(x: Term) -> Term:
     """Return 1 - x * x, the slope of a tanh of value x."""
-    return v.sub(v.constant(1.0), v.mul(x, x))
+    return 1.0 - x * x

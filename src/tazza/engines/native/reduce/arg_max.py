@@ -13,13 +13,12 @@ from functools import partial
 
 from tazza.codegen.block import BlockLaunch, Scratch
 from tazza.codegen.denormal import with_denormals
-from tazza.codegen.emit import MEMORY, Lines, Vector
-from tazza.codegen.fields import Fields
+from tazza.codegen.fields import Fields, Reader
 from tazza.codegen.kernel import lane_count, threads_for
-from tazza.codegen.loop import Values, count_loop, lanes_below, share, share_one, step_loop, sweep, while_loop
-from tazza.codegen.rows import element, when
-from tazza.codegen.typed import folded
-from tazza.codegen.writer import Writer
+from tazza.codegen.loop import Terms, carry_loop, count_loop, lanes_below, share, share_one, sweep, when, while_loop
+from tazza.codegen.term import Lines, Term
+from tazza.codegen.typed_function import folded
+from tazza.codegen.vector import MEMORY, Vector
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.sparse_product import tiles
@@ -28,7 +27,7 @@ from tazza.ops.reduce.arg_max import arg_axis, arg_extremes
 from tazza.runtime.threads import thread_count
 from tazza.tensor import DataType, TensorSpec
 
-WORDS = Fields("threads rows chunks along behind by_rows", addresses="X Y best")
+WORDS = Fields("threads rows chunks along behind by_rows", addresses="X Y:i64 best")
 """Rows are B, or B * K where they lie along the lanes; `best` has a number for each chunk of each row."""
 BLOCK, TILE = 1024, 4
 """Elements of a row that are looked at again, and vectors of columns side by side."""
@@ -44,18 +43,13 @@ class Search:
     dtype: DataType
     largest: bool
 
-    def better(self, v: Vector, a: str, b: str) -> str:
+    def better(self, a: Term, b: Term) -> Term:
         """Return the mask of where a is better than b."""
-        name = "gt" if self.largest else "lt"
-        text = f"fcmp o{name}" if self.dtype.is_float else f"icmp s{name}"
-        return v.lines.let(f"{text} {v.type} {a}, {b}")
+        return a > b if self.largest else a < b
 
-    def folded(self, v: Vector, value: str) -> str:
+    def folded(self, v: Vector, value: Term) -> Term:
         """Return the best lane, as a vector full of it."""
-        one = folded(v, value, "max" if self.largest else "min")
-        return v.lines.let(
-            f"shufflevector <1 x {v.scalar}> {one}, <1 x {v.scalar}> poison, <{v.count} x i32> zeroinitializer"
-        )
+        return folded(v, value, "max" if self.largest else "min").shuffle([0] * v.count)
 
 
 @native(arg_extremes["ArgMax"], arg_extremes["ArgMin"])
@@ -83,102 +77,85 @@ def prepare_arg_extreme(op: OpView, X: TensorSpec) -> Launch | Unsupported:
 
 def _write_rows(lines: Lines, *, search: Search) -> None:
     """Find the best of each chunk of each row, and its place: 0 where none is better than the first element."""
-    w, v = Writer(lines, WORDS), Vector(lines, lane_count(8 * search.dtype.itemsize), search.dtype)
-    kind, along, chunks = MEMORY[search.dtype], w.w.along, w.w.chunks
-    best, block = lines.let(f"alloca {v.type}"), lines.let("alloca i64")
+    w, v = WORDS.loaded(lines), Vector(lines, lane_count(8 * search.dtype.itemsize), search.dtype)
+    kind, along, chunks = MEMORY[search.dtype], w.along, w.chunks
+    best, block = lines.room(v.type), lines.room("i64")
 
-    def part(item: str) -> None:
-        r, c = w.div(item, chunks), w.rem(item, chunks)
-        x = element(lines, w.w.X, w.mul(r, along), kind)
-        begin, end = (w.div(w.mul(along, one), chunks) for one in (c, w.add(c, 1)))
-        place = element(lines, _places(w), item, "i64")
-        lines.do(f"store i64 0, ptr {place}")
-        when(lines, lines.let(f"icmp sgt i64 {end}, {begin}"), lambda: search_in(x, begin, end, place))
-        value = lines.let(f"extractelement {v.type} {lines.let(f'load {v.type}, ptr {best}')}, i32 0")
-        several = lines.let(f"icmp sgt i64 {chunks}, 1")
-        at = element(lines, w.w.best, item, kind)
-        when(lines, several, lambda: lines.do(f"store {v.scalar} {value}, ptr {at}"))
+    def part(item: Term) -> None:
+        r, c = item // chunks, item % chunks
+        x = w.X.of(kind).at(r * along)
+        begin, end = (along * one // chunks for one in (c, c + 1))
+        place = _places(w).at(item)
+        place.store(0)
+        when(end > begin, lambda: search_in(x, begin, end, place))
+        value, several = best.load().lane(0), chunks > 1
+        at = w.best.of(kind).at(item)
+        when(several, lambda: at.of(v.scalar).store(value))
 
-    def search_in(x: str, begin: str, end: str, place: str) -> None:
-        lines.do(f"store {v.type} {v.load_one(x)}, ptr {best}")
-        lines.do(f"store i64 -1, ptr {block}")
+    def search_in(x: Term, begin: Term, end: Term, place: Term) -> None:
+        best.store(v.load_one(x))
+        block.store(-1)
 
-        def some(k: str) -> None:
-            first = w.add(begin, w.mul(k, BLOCK))
-            last = w.least(w.add(first, str(BLOCK)), end)
-            before = lines.let(f"load {v.type}, ptr {best}")
+        def some(k: Term) -> None:
+            first = begin + k * BLOCK
+            last = (first + BLOCK).at_most(end)
+            before = best.load()
 
-            def fold(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+            def fold(i: Term, mask: Term | None, carried: Sequence[Term]) -> Sequence[Term]:
                 here = v.load(x, i, mask)
-                here = here if mask is None else v.select(mask, here, carried[0])
-                return (v.select(search.better(v, here, carried[0]), here, carried[0]),)
+                here = here.masked(mask, carried[0])
+                return [search.better(here, carried[0]).choose(here, carried[0])]
 
-            top = search.folded(v, sweep(v, first, last, fold, (before,))[0])
-            above = lines.let(f"extractelement <{v.count} x i1> {search.better(v, top, before)}, i32 0")
+            top = search.folded(v, sweep(v, first, last, fold, [before])[0])
 
             def keep() -> None:
-                lines.do(f"store {v.type} {top}, ptr {best}")
-                lines.do(f"store i64 {first}, ptr {block}")
+                best.store(top)
+                block.store(first)
 
-            when(lines, above, keep)
+            when(search.better(top, before).lane(0), keep)
 
-        count_loop(lines, "0", w.pieces(w.sub(end, begin), BLOCK), some)
-        found = lines.let(f"load i64, ptr {block}")
+        count_loop(lines, 0, (end - begin).pieces(BLOCK), some)
+        found = block.load()
+        when(found >= 0, lambda: place.store(_first_equal(v, x, found, end, best.load())))
 
-        def look() -> None:
-            number = _first_equal(v, x, found, end, lines.let(f"load {v.type}, ptr {best}"))
-            lines.do(f"store i64 {number}, ptr {place}")
-
-        when(lines, lines.let(f"icmp sge i64 {found}, 0"), look)
-
-    with_denormals(lines, lambda: count_loop(lines, *share(lines, w.mul(w.w.rows, chunks)), part))
+    with_denormals(lines, lambda: count_loop(lines, *share(lines, w.rows * chunks), part))
 
 
-def _places(w: Writer) -> str:
+def _places(w: Reader) -> Term:
     """Return where places go: to Y, or behind the bests where rows are cut."""
-    behind = element(w.lines, w.w.best, w.mul(w.w.rows, w.w.chunks), "i64")
-    several = w.lines.let(f"icmp sgt i64 {w.w.chunks}, 1")
-    return w.lines.let(f"select i1 {several}, ptr {behind}, ptr {w.w.Y}")
+    behind = w.best.of("i64").at(w.rows * w.chunks)
+    return (w.chunks > 1).choose(behind, w.Y)
 
 
-def _first_equal(v: Vector, x: str, begin: str, end: str, wanted: str) -> str:
+def _first_equal(v: Vector, x: Term, begin: Term, end: Term, wanted: Term) -> Term:
     """Return the first place from `begin` on whose element is `wanted`; there is one."""
-    lines, bits, compare = v.lines, f"i{v.count}", "fcmp oeq" if v.dtype.is_float else "icmp eq"
-    hits = ""
+    hits: list[Term] = []
 
-    def more(values: Values) -> str:
-        nonlocal hits
-        mask = lanes_below(v, lines.let(f"sub i64 {end}, {values[0]}"))
-        same = lines.let(f"{compare} {v.type} {v.load(x, values[0], mask)}, {wanted}")
-        found = lines.let(f"and <{v.count} x i1> {mask}, {same}")
-        hits = lines.let(f"bitcast <{v.count} x i1> {found} to {bits}")
-        return lines.let(f"icmp eq {bits} {hits}, 0")
+    def more(values: Terms) -> Term:
+        mask = lanes_below(v, end - values[0])
+        hits.append((mask & v.load(x, values[0], mask).equals(wanted)).bitcast(f"i{v.count}"))
+        return hits[0].equals(0)
 
-    (i,) = while_loop(lines, [("i64", begin)], more, lambda values: [lines.let(f"add i64 {values[0]}, {v.count}")])
-    lines.declare(f"{bits} @llvm.cttz.{bits}({bits}, i1)")
-    lane = lines.let(f"call {bits} @llvm.cttz.{bits}({bits} {hits}, i1 true)")
-    return lines.let(f"add i64 {i}, {lines.let(f'zext {bits} {lane} to i64')}")
+    (i,) = while_loop(v.lines, [begin], more, lambda values: [values[0] + v.count])
+    return i + hits[0].trailing_zeros().to_unsigned("i64")
 
 
 def _finish_rows(lines: Lines, *, search: Search) -> None:
     """Write the place of the best chunk of each row, the first of equal ones, where rows are cut."""
-    w, v = Writer(lines, WORDS), Vector(lines, 1, search.dtype)
-    chunks = w.w.chunks
+    w, v = WORDS.loaded(lines), Vector(lines, 1, search.dtype)
+    chunks = w.chunks
 
-    def row(r: str) -> None:
-        start = w.mul(r, chunks)
+    def row(r: Term) -> None:
+        start = r * chunks
 
-        def best(c: str, carried: Sequence[str]) -> list[str]:
-            here, there = (v.load(w.w.best, w.add(start, one), None) for one in (c, carried[0]))
-            above = lines.let(f"extractelement <1 x i1> {search.better(v, here, there)}, i32 0")
-            return [lines.let(f"select i1 {above}, i64 {c}, i64 {carried[0]}")]
+        def best(c: Term, carried: Sequence[Term]) -> list[Term]:
+            here, there = (v.load(w.best, start + one, None) for one in (c, carried[0]))
+            return [search.better(here, there).lane(0).choose(c, carried[0])]
 
-        _, (found,) = step_loop(lines, "i64", ("1", chunks, 1), ["0"], best)
-        place = lines.let(f"load i64, ptr {element(lines, _places(w), w.add(start, found), 'i64')}")
-        lines.do(f"store i64 {place}, ptr {element(lines, w.w.Y, r, 'i64')}")
+        (found,) = carry_loop(1, chunks, [0], best)
+        w.Y[r] = _places(w)[start + found]
 
-    several = lines.let(f"icmp sgt i64 {chunks}, 1")
-    when(lines, several, lambda: with_denormals(lines, lambda: count_loop(lines, "0", w.w.rows, row)))
+    when(chunks > 1, lambda: with_denormals(lines, lambda: count_loop(lines, 0, w.rows, row)))
     lines.do("ret i64 0")
 
 
@@ -187,48 +164,39 @@ def _finish_rows(lines: Lines, *, search: Search) -> None:
 
 def _write_columns(lines: Lines, *, search: Search) -> None:
     """Carry the bests of vectors of columns and their places, as bits of elements, from one row to the next."""
-    w, v = Writer(lines, WORDS), Vector(lines, lane_count(8 * search.dtype.itemsize), search.dtype)
+    w, v = WORDS.loaded(lines), Vector(lines, lane_count(8 * search.dtype.itemsize), search.dtype)
     whole, long = f"<{v.count} x i{8 * search.dtype.itemsize}>", Vector(lines, v.count, DataType.INT64)
-    kind, along, behind = MEMORY[search.dtype], w.w.along, w.w.behind
-    (first, last), (begin, end) = share_one(lines, w.w.by_rows, w.w.rows, behind, TILE * v.count)
+    kind, along, behind = MEMORY[search.dtype], w.along, w.behind
+    (first, last), (begin, end) = share_one(lines, w.by_rows, w.rows, behind, TILE * v.count)
 
-    def numbered(r: str) -> str:
+    def numbered(r: Term) -> Term:
         integer = Vector(lines, v.count, DataType.INT64 if search.dtype.itemsize == 8 else DataType.INT32)
-        return lines.let(f"bitcast {whole} {integer.full(r)} to {v.type}")
+        return integer.full(r).bitcast(v.type)
 
-    def outer(b: str) -> None:
-        x = element(lines, w.w.X, w.mul(w.mul(b, along), behind), kind)
-        y = element(lines, w.w.Y, w.mul(b, behind), "i64")
+    def outer(b: Term) -> None:
+        x, y = w.X.of(kind).at(b * along * behind), w.Y.at(b * behind)
 
-        def tile(column: str, vectors: int, mask: str | None) -> None:
-            places = [w.add(column, k * v.count) for k in range(vectors)]
+        def tile(column: Term, vectors: int, mask: Term | None) -> None:
+            places = [column + k * v.count for k in range(vectors)]
 
-            def row(r: str, carried: Sequence[str]) -> list[str]:
-                line, number = w.mul(r, behind), numbered(r)
-                found: list[str] = []
+            def row(r: Term, carried: Sequence[Term]) -> list[Term]:
+                line, number = r * behind, numbered(r)
+                found: list[Term] = []
                 for k, place in enumerate(places):
-                    here = v.load(x, w.add(line, place), mask)
-                    above = search.better(v, here, carried[2 * k])
-                    found += [v.select(above, *pair) for pair in zip((here, number), carried[2 * k :], strict=False)]
+                    here = v.load(x, line + place, mask)
+                    above = search.better(here, carried[2 * k])
+                    found += [above.choose(a, b) for a, b in zip((here, number), carried[2 * k :], strict=False)]
                 return found
 
-            starts = [one for place in places for one in (v.load(x, place, mask), "zeroinitializer")]
-            _, ends = step_loop(lines, v.type, ("1", along, 1), starts, row)
+            starts = [one for place in places for one in (v.load(x, place, mask), v.constant(0))]
+            ends = carry_loop(1, along, starts, row)
             for place, number in zip(places, ends[1::2], strict=True):
-                bits = lines.let(f"bitcast {v.type} {number} to {whole}")
-                wide = bits if whole == long.type else lines.let(f"zext {whole} {bits} to {long.type}")
-                long.store(wide, y, place, mask)
+                long.store(number.bitcast(whole).to_unsigned(long.scalar), y, place, mask)
 
-        def nothing(column: str, vectors: int, mask: str | None) -> None:
+        def nothing(column: Term, vectors: int, mask: Term | None) -> None:
             for k in range(vectors):
-                long.store(long.constant(0), y, w.add(column, k * v.count), mask)
+                long.store(long.constant(0), y, column + k * v.count, mask)
 
-        some = lines.let(f"icmp sgt i64 {along}, 0")
-        when(
-            lines,
-            some,
-            lambda: tiles(v, begin, end, TILE, tile),
-            lambda: tiles(v, begin, end, TILE, nothing),
-        )
+        when(along > 0, lambda: tiles(v, begin, end, TILE, tile), lambda: tiles(v, begin, end, TILE, nothing))
 
     with_denormals(lines, lambda: count_loop(lines, first, last, outer))

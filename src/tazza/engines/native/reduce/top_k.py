@@ -12,11 +12,11 @@ from functools import partial
 
 from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.denormal import with_denormals
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import Values, count_loop, each_vector, lanes_of, step_loop, while_loop
-from tazza.codegen.rows import ROWS, each_row, element, finish_status, report, when
+from tazza.codegen.loop import Terms, count_loop, each_vector, lanes_of, step_loop, when, while_loop
+from tazza.codegen.rows import ROWS, each_row, finish_status, report
+from tazza.codegen.term import Lines, Number, Term
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, Operands, OpView, Unsupported
@@ -25,10 +25,10 @@ from tazza.tensor import TensorSpec
 
 MOST = 256
 """Larger k are left to sorting, which knows no bad order."""
-MINUS_INFINITY = "0xFFF0000000000000"
 HEAD = Fields("k inner", after=ROWS)
 """N rows of D elements; neighbours of a row lie `inner` elements apart."""
-BLOCK, GRADIENT_BLOCK = Fields(addresses="X V P F", after=HEAD), Fields(addresses="dV P dX", after=HEAD)
+BLOCK = Fields(addresses="X V P:i64 F:i64", after=HEAD)
+GRADIENT_BLOCK = Fields(addresses="dV P:i64 dX", after=HEAD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,157 +36,135 @@ class _Row:
     """One row of X, its part of the outputs, and where is written how many of these there are so far."""
 
     lines: Lines
-    x: str
-    v: str
-    p: str
-    f: str | None
-    step: str
-    taken: str
+    x: Term
+    v: Term
+    p: Term
+    f: Term | None
+    step: Term
+    taken: Term
 
-    def at(self, pointer: str, i: str, kind: str) -> str:
+    def at(self, pointer: Term, i: Term) -> Term:
         """Return the address of element i."""
-        return element(self.lines, pointer, self.lines.let(f"mul i64 {i}, {self.step}"), kind)
+        return pointer.at(i * self.step)
 
-    def read(self, pointer: str, i: str, kind: str) -> str:
-        """Return element i."""
-        return self.lines.let(f"load {kind}, ptr {self.at(pointer, i, kind)}")
-
-    def put(self, i: str, value: str, place: str) -> None:
+    def put(self, i: Term, value: Number, place: Number) -> None:
         """Write value and place number i."""
-        self.lines.do(f"store float {value}, ptr {self.at(self.v, i, 'float')}")
-        self.lines.do(f"store i64 {place}, ptr {self.at(self.p, i, 'i64')}")
+        self.at(self.v, i).store(value)
+        self.at(self.p, i).store(place)
 
 
 def write_top_k(lines: Lines, *, flat: bool, dense: bool) -> None:
     """Write V, P and, with `flat`, F; rows are `dense` where neighbours lie side by side."""
-    at = BLOCK.read(lines)
+    at = BLOCK.lazily(lines)
     n, k, inner, X, V, P, F = at.D, at.k, at.inner, at.X, at.V, at.P, at.F
-    taken = lines.let("alloca i64")
+    taken = lines.room("i64")
 
-    def row(r: str) -> None:
-        outer, rest = lines.let(f"udiv i64 {r}, {inner}"), lines.let(f"urem i64 {r}, {inner}")
-
-        def begin(count: str) -> str:
-            part = lines.let(f"mul i64 {count}, {inner}")
-            return lines.let(f"add i64 {lines.let(f'mul i64 {outer}, {part}')}, {rest}")
-
-        first, start = begin(n), begin(k)
-        one = _Row(
-            lines,
-            element(lines, X, first),
-            element(lines, V, start),
-            element(lines, P, start, "i64"),
-            element(lines, F, start, "i64") if flat else None,
-            inner,
-            taken,
-        )
+    def row(r: Term) -> None:
+        outer, rest = r // inner, r % inner
+        first, start = (outer * (count * inner) + rest for count in (n, k))
+        one = _Row(lines, X.at(first), V.at(start), P.at(start), F.at(start) if flat else None, inner, taken)
         _select(one, n, k, dense=dense)
         if one.f is not None:
-            count_loop(lines, "0", k, lambda i: _flat(one, i, first))
+            count_loop(lines, 0, k, lambda i: _flat(one, i, first))
 
     with_denormals(lines, lambda: each_row(lines, row))
 
 
-def _select(row: _Row, n: str, k: str, *, dense: bool) -> None:
+def _select(row: _Row, n: Term, k: Term, *, dense: bool) -> None:
     """Write the best of a row, NaN behind numbers, then what is missing."""
     lines = row.lines
-    last = lines.let(f"sub i64 {k}, 1")
-    lines.do(f"store i64 0, ptr {row.taken}")
+    last = k - 1
+    row.taken.store(0)
 
-    def room_for() -> tuple[str, str]:
+    def room_for() -> tuple[Term, Term]:
         """Return how many are taken, and whether there is room for more."""
-        count = lines.let(f"load i64, ptr {row.taken}")
-        return count, lines.let(f"icmp slt i64 {count}, {k}")
+        count = row.taken.load()
+        return count, count < k
 
-    def take(count: str) -> None:
-        lines.do(f"store i64 {lines.let(f'add i64 {count}, 1')}, ptr {row.taken}")
+    def take(count: Term) -> None:
+        row.taken.store(count + 1)
 
-    def number(j: str) -> None:
-        x = row.read(row.x, j, "float")
+    def number(j: Term) -> None:
+        x = row.at(row.x, j).load()
         count, room = room_for()
-        worst = row.read(row.v, last, "float")  # once there is no room
-        above = lines.let(f"fcmp ogt float {x}, {worst}")
-        fits = lines.let(f"select i1 {room}, i1 {lines.let(f'fcmp ord float {x}, {x}')}, i1 {above}")
-        place = lines.let(f"select i1 {room}, i64 {count}, i64 {last}")
+        above = x > row.at(row.v, last).load()  # once there is no room
+        fits = room.choose(x.is_number(), above)
+        place = room.choose(count, last)
 
         def put() -> None:
             _insert(row, place, x, j)
-            when(lines, room, lambda: take(count))
+            when(room, lambda: take(count))
 
-        when(lines, fits, put)
+        when(fits, put)
 
-    def nan(j: str) -> None:
-        x = row.read(row.x, j, "float")
+    def nan(j: Term) -> None:
+        x = row.at(row.x, j).load()
         count, room = room_for()
 
         def put() -> None:
             row.put(count, x, j)
             take(count)
 
-        when(lines, lines.let(f"and i1 {room}, {lines.let(f'fcmp uno float {x}, {x}')}"), put)
+        when(room & x.is_nan(), put)
 
-    count_loop(lines, "0", k, lambda i: row.put(i, "0.0", "-1"))
+    count_loop(lines, 0, k, lambda i: row.put(i, 0.0, -1))
     if dense:
         _candidates(row, n, last, room_for, number)
     else:
-        count_loop(lines, "0", n, number)
+        count_loop(lines, 0, n, number)
     _, room = room_for()
-    count_loop(lines, "0", lines.let(f"select i1 {room}, i64 {n}, i64 0"), nan)
+    count_loop(lines, 0, room.choose(n, 0), nan)
 
 
 def _candidates(
-    row: _Row, n: str, last: str, room_for: Callable[[], tuple[str, str]], number: Callable[[str], None]
+    row: _Row, n: Term, last: Term, room_for: Callable[[], tuple[Term, Term]], number: Callable[[Term], None]
 ) -> None:
     """Run `number(j)` for the places of a row whose elements are above the last of k; for all while there is room."""
-    lines, v = row.lines, lanes_of(row.lines)
-    bits = f"i{v.count}"
-    lines.declare(f"{bits} @llvm.cttz.{bits}({bits}, i1)")
+    v = lanes_of(row.lines)
 
-    def some(i: str, mask: str | None) -> None:
+    def some(i: Term, mask: Term | None) -> None:
         _, room = room_for()
-        worst = v.splat(lines.let(f"select i1 {room}, float {MINUS_INFINITY}, float {row.read(row.v, last, 'float')}"))
-        fits = v.compare("ogt", v.load(row.x, i, mask), worst)
-        everything = lines.let(f"select i1 {room}, {v.mask} {v.all_set}, {v.mask} {fits}")
-        chosen = everything if mask is None else lines.let(f"and {v.mask} {everything}, {mask}")
-        found = lines.let(f"bitcast {v.mask} {chosen} to {bits}")
+        worst = v.full(room.choose(-math.inf, row.at(row.v, last).load()))
+        fits = v.load(row.x, i, mask) > worst
+        found = room.choose(v.all_set, fits).within(mask).bitcast(f"i{v.count}")
 
-        def one(left: Values) -> Values:
-            lane = lines.let(f"call {bits} @llvm.cttz.{bits}({bits} {left[0]}, i1 true)")
-            number(lines.let(f"add i64 {i}, {lines.let(f'zext {bits} {lane} to i64')}"))
-            return [lines.let(f"and {bits} {left[0]}, {lines.let(f'sub {bits} {left[0]}, 1')}")]
+        def one(left: Terms) -> Terms:
+            number(i + left[0].trailing_zeros().to_unsigned("i64"))
+            return [left[0] & (left[0] - 1)]
 
-        while_loop(lines, [(bits, found)], lambda left: lines.let(f"icmp ne {bits} {left[0]}, 0"), one)
+        while_loop(row.lines, [found], lambda left: left[0].differs(0), one)
 
-    each_vector(v, "0", n, some)
+    each_vector(v, 0, n, some)
 
 
-def _insert(row: _Row, place: str, x: str, j: str) -> None:
+def _insert(row: _Row, place: Term, x: Term, j: Term) -> None:
     """Move what is below x one place on, from `place` upwards, and put x there; equal ones stay before it."""
     lines = row.lines
     test, look, move, done = (lines.fresh(stem) for stem in ("place", "look", "move", "there"))
-    at, before, start = f"%{lines.fresh('at')}", f"%{lines.fresh('before')}", lines.block
+    at, before = (Term(lines, "i64", f"%{lines.fresh(stem)}") for stem in ("at", "before"))
+    start = lines.block
     lines.do(f"br label %{test}")
     lines.label(test)
     lines.do(f"{at} = phi i64 [ {place}, %{start} ], [ {before}, %{move} ]")
     lines.do(f"{before} = sub i64 {at}, 1")
-    lines.do(f"br i1 {lines.let(f'icmp sgt i64 {at}, 0')}, label %{look}, label %{done}")
+    lines.do(f"br i1 {at > 0}, label %{look}, label %{done}")
     lines.label(look)
-    above = row.read(row.v, before, "float")
-    lines.do(f"br i1 {lines.let(f'fcmp olt float {above}, {x}')}, label %{move}, label %{done}")
+    above = row.at(row.v, before).load()
+    lines.do(f"br i1 {above < x}, label %{move}, label %{done}")
     lines.label(move)
-    row.put(at, above, row.read(row.p, before, "i64"))
+    row.put(at, above, row.at(row.p, before).load())
     lines.do(f"br label %{test}")
     lines.label(done)
     row.put(at, x, j)
 
 
-def _flat(row: _Row, i: str, first: str) -> None:
+def _flat(row: _Row, i: Term, first: Term) -> None:
     """Write place i in all of X: that of the row's first element, and so many steps; -1 where there is none."""
-    lines, p = row.lines, row.read(row.p, i, "i64")
-    number = lines.let(f"add i64 {first}, {lines.let(f'mul i64 {p}, {row.step}')}")
-    there = lines.let(f"icmp sge i64 {p}, 0")
     assert row.f is not None, "it is wanted"
-    lines.do(f"store i64 {lines.let(f'select i1 {there}, i64 {number}, i64 -1')}, ptr {row.at(row.f, i, 'i64')}")
+    p = row.at(row.p, i).load()
+    number = first + p * row.step
+    number = (p >= 0).choose(number, -1)
+    row.at(row.f, i).store(number)
 
 
 @native(TOP_K)
@@ -211,36 +189,30 @@ def prepare_top_k(op: OpView, X: TensorSpec, V: TensorSpec) -> Launch | Unsuppor
 
 def write_top_k_gradient(lines: Lines) -> None:
     """Write zeros, then add what belongs to the places of each row, up to one of -1; threads share what is outside."""
-    v, words = lanes_of(lines), GRADIENT_BLOCK.read(lines)
+    v, words = lanes_of(lines), GRADIENT_BLOCK.lazily(lines)
     n, k, inner, dV, places, dX = words.D, words.k, words.inner, words.dV, words.P, words.dX
-    size, taken = (lines.let(f"mul i64 {one}, {inner}") for one in (n, k))
+    size, taken = (one * inner for one in (n, k))
 
-    def outer(a: str) -> None:
-        dx = element(lines, dX, lines.let(f"mul i64 {a}, {size}"))
-        start = lines.let(f"mul i64 {a}, {taken}")
-        dv, place = element(lines, dV, start), element(lines, places, start, "i64")
+    def outer(a: Term) -> None:
+        dx, start = dX.at(a * size), a * taken
+        dv, place = dV.at(start), places.at(start)
 
-        def row(b: str) -> None:
-            def one(i: str, going: Values) -> Values:
-                at = lines.let(f"add i64 {lines.let(f'mul i64 {i}, {inner}')}, {b}")
-                p = lines.let(f"load i64, ptr {element(lines, place, at, 'i64')}")
-                there = lines.let(f"icmp sge i64 {p}, 0")
-                on = lines.let(f"and i1 {going[0]}, {there}")
-                beyond = lines.let(f"icmp sge i64 {p}, {n}")
+        def row(b: Term) -> None:
+            def one(i: Term, going: Terms) -> Terms:
+                at = i * inner + b
+                p = place[at]
+                on = going[0] & (p >= 0)
 
                 def add() -> None:
-                    to = element(lines, dx, lines.let(f"add i64 {lines.let(f'mul i64 {p}, {inner}')}, {b}"))
-                    given = lines.let(f"load float, ptr {element(lines, dv, at)}")
-                    before = lines.let(f"load float, ptr {to}")
-                    lines.do(f"store float {lines.let(f'fadd float {before}, {given}')}, ptr {to}")
+                    dx[p * inner + b] += dv[at]
 
-                when(lines, beyond, lambda: report(lines, a), lambda: when(lines, on, add))
+                when(p >= n, lambda: report(lines, a), lambda: when(on, add))
                 return [on]
 
-            step_loop(lines, "i1", ("0", k, 1), ["true"], one, "")
+            step_loop(lines, (0, k, 1), [lines.number(True, "i1")], one, "")
 
-        each_vector(v, "0", size, lambda i, mask: v.store(v.constant(0.0), dx, i, mask))
-        count_loop(lines, "0", inner, row)
+        each_vector(v, 0, size, lambda i, mask: v.store(v.constant(0.0), dx, i, mask))
+        count_loop(lines, 0, inner, row)
 
     each_row(lines, outer)
 

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from functools import partial
 
 from tazza.codegen.block import BlockLaunch, Constant, Slot, Word
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.fold import fold_lanes
+from tazza.codegen.function import finished
 from tazza.codegen.kernel import lane_count, threads_of
 from tazza.codegen.loop import count_loop, lanes_below, lanes_of, share, sweep
-from tazza.codegen.rows import element
-from tazza.codegen.vector import finished
+from tazza.codegen.term import Lines, Term
+from tazza.codegen.vector import Vector
 from tazza.data_class import dataclass
 from tazza.engines.native import native
 from tazza.engines.native.row_product import SOURCES
@@ -51,46 +51,40 @@ class Code:
 
     def write(self, lines: Lines) -> None:
         """Write the work of one thread: its outputs, L at a time, for each of N rows."""
-        v, w = lanes_of(lines), BLOCK.load(lines)
+        v, w = lanes_of(lines), BLOCK.loaded(lines)
         S = w.tail().take(self.operands, "ptr")
-        groups = lines.let(f"udiv i64 {lines.let(f'add i64 {w.M}, {v.count - 1}')}, {v.count}")
 
-        def group(i: str) -> None:
-            m = lines.let(f"mul i64 {i}, {v.count}")
-            mask = lanes_below(v, lines.let(f"sub i64 {w.M}, {m}"))
-            rows = _rows(lines, w.W, m, w.M, w.K, v.count)
+        def group(i: Term) -> None:
+            m = i * v.count
+            mask = lanes_below(v, w.M - m)
+            rows = _rows(w.W, m, w.M, w.K, v.count)
             bias = v.load_one(w.b) if self.single else v.load(w.b, m, mask)
 
-            def one(n: str) -> None:
-                x = element(lines, w.X, lines.let(f"mul i64 {n}, {w.K}"))
-                value = v.add(_dot(v, x, rows, w.K), bias)
-                at = lines.let(f"add i64 {lines.let(f'mul i64 {n}, {w.M}')}, {m}")
+            def one(n: Term) -> None:
+                value = _dot(v, w.X.at(n * w.K), rows, w.K) + bias
+                at = n * w.M + m
                 others = [v.load(pointer, at, mask) for pointer in S]
                 v.store(finished(v, self.epilogue, value, others), w.Y, at, mask)
 
-            count_loop(lines, "0", w.N, one)
+            count_loop(lines, 0, w.N, one)
 
-        count_loop(lines, *share(lines, groups), group)
+        count_loop(lines, *share(lines, (w.M + (v.count - 1)) // v.count), group)
 
 
-def _rows(lines: Lines, W: str, m: str, M: str, K: str, count: int) -> list[str]:
+def _rows(W: Term, m: Term, M: Term, K: Term, count: int) -> list[Term]:
     """Return the addresses of rows m, m + 1 ... of W; behind the last one it is repeated, for nobody to see."""
-    end = lines.let(f"sub i64 {M}, 1")
-    found: list[str] = []
-    for i in range(count):
-        row = lines.least(lines.let(f"add i64 {m}, {i}"), end)
-        found.append(element(lines, W, lines.let(f"mul i64 {row}, {K}")))
-    return found
+    end = M - 1
+    return [W.at((m + i).at_most(end) * K) for i in range(count)]
 
 
-def _dot(v: Vector, x: str, rows: Sequence[str], K: str) -> str:
+def _dot(v: Vector, x: Term, rows: Sequence[Term], K: Term) -> Term:
     """Return a vector with the product of x and one row in each lane."""
 
-    def step(k: str, mask: str | None, sums: Sequence[str]) -> Sequence[str]:
+    def step(k: Term, mask: Term | None, sums: Sequence[Term]) -> Sequence[Term]:
         values = v.load(x, k, mask)
-        return [v.fma(v.load(row, k, mask), values, one) for row, one in zip(rows, sums, strict=True)]
+        return [v.load(row, k, mask).fma(values, one) for row, one in zip(rows, sums, strict=True)]
 
-    return fold_lanes(v, sweep(v, "0", K, step, [v.constant(0.0)] * len(rows)))
+    return fold_lanes(v, sweep(v, 0, K, step, [v.constant(0.0)] * len(rows)))
 
 
 @native(FC, FUSED_FC, engine=ENGINE, batch_invariant=True, float32=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tazza.codegen.block import BlockLaunch
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, threads_of
 from tazza.codegen.loop import each_vector, share
+from tazza.codegen.term import Lines, Term
+from tazza.codegen.vector import Vector
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch
 from tazza.ops.shape.cast import CAST
@@ -24,32 +25,31 @@ def write_cast(lines: Lines, source: DataType, target: DataType) -> None:
     count = lane_count(8 * max(source.itemsize, target.itemsize))
     looks = source.is_float and target is DataType.BOOL
     x, y = Vector(lines, count, BITS[source.itemsize] if looks else source), Vector(lines, count, target)
-    w = BLOCK.load(lines)
+    w = BLOCK.loaded(lines)
 
-    def some(i: str, mask: str | None) -> None:
+    def some(i: Term, mask: Term | None) -> None:
         value = x.load(w.X, i, mask)
         if looks:
-            value = lines.let(f"shl {x.type} {value}, {x.constant(1)}")  # without the sign of a zero
+            value <<= 1  # without the sign of a zero
         rounds = x.dtype.is_float and not target.is_float
         y.store(_whole(x, value, target) if rounds else x.converted(value, target), w.Y, i, mask)
 
     each_vector(x, *share(lines, w.size, UNIT), some)
 
 
-def _whole(x: Vector, value: str, target: DataType) -> str:
+def _whole(x: Vector, value: Term, target: DataType) -> Term:
     """Return floats without fractions: int64 or int32, and of smaller types what these have in their low bits."""
     wide = Vector(x.lines, x.count, DataType.INT64 if target is DataType.INT64 else DataType.INT32)
     behind = 2.0 ** (8 * wide.dtype.itemsize - 1)
-    near = x.lines.let(f"fptosi {x.type} {value} to {wide.type}")  # undefined where it does not fit: not taken there
-    below, above = x.compare("olt", value, x.constant(behind)), x.compare("oge", value, x.constant(-behind))
-    return wide.converted(wide.select(x.both(below, above), near, wide.constant(-behind)), target)
+    near = value.to(wide.scalar)  # undefined where it does not fit: not taken there
+    fits = (value < behind) & (value >= -behind)
+    return wide.converted(fits.choose(near, -behind), target)
 
 
 @native(CAST)
 def prepare_cast(X: TensorSpec, Y: TensorSpec) -> Launch:
     """Compile the conversion."""
     threads = threads_of(X.size, 4, X.dtype.itemsize + Y.dtype.itemsize)
-    address = SOURCES.compiled(
-        f"cast {X.dtype.label} {Y.dtype.label}", lambda lines: write_cast(lines, X.dtype, Y.dtype)
-    )
+    told = f"cast {X.dtype.label} {Y.dtype.label}"
+    address = SOURCES.compiled(told, lambda lines: write_cast(lines, X.dtype, Y.dtype))
     return BlockLaunch(address, BLOCK.words(threads=threads, size=X.size))

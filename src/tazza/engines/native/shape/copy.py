@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from tazza.codegen.block import BlockLaunch, Constant, Slot, accepts_dense
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.formula_plan import dense
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import share
-from tazza.codegen.rows import element
+from tazza.codegen.term import Lines, Term
 from tazza.engines.native import SOURCES, native
 from tazza.operator import LaidOut
 from tazza.ops.shape.copy import COPY, COPY_ON_DEVICE_LIKE, STOP_GRADIENT
 from tazza.tensor import ROW_MAJOR, Opaque, TensorSpec
 
-BLOCK = Fields("threads nbytes constant_bytes", addresses="X Y constant target")
+BLOCK = Fields("threads nbytes constant_bytes", addresses="X:i8 Y:i8 constant target")
 """The constant goes to the target, all at once."""
 UNIT = 64
 """Borders between threads lie at multiples of this many bytes."""
@@ -39,19 +38,18 @@ def copy_launch(X: TensorSpec, *, also: tuple[Slot, bytes] = (Slot("Y"), b"")) -
 
 
 def _copy(lines: Lines) -> None:
-    at = BLOCK.read(lines)
+    at = BLOCK.lazily(lines)
     begin, end = share(lines, at.nbytes, UNIT)
-    source, target = (element(lines, pointer, begin, "i8") for pointer in (at.X, at.Y))
-    _move(lines, target, source, lines.let(f"sub i64 {end}, {begin}"))
+    source, target = (pointer.at(begin) for pointer in (at.X, at.Y))
+    _move(lines, target, source, end - begin)
 
 
-def _move(lines: Lines, target: str, source: str, nbytes: str) -> None:
+def _move(lines: Lines, target: Term, source: Term, nbytes: Term) -> None:
     """Copy bytes; in place both are one address, which is allowed for memmove."""
-    lines.declare("void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)")
-    lines.do(f"call void @llvm.memmove.p0.p0.i64(ptr {target}, ptr {source}, i64 {nbytes}, i1 false)")
+    lines.call_for_effect("llvm.memmove.p0.p0.i64", target, source, nbytes, lines.number(False, "i1"))
 
 
 def _finish(lines: Lines) -> None:
-    at = BLOCK.read(lines)
+    at = BLOCK.lazily(lines)
     _move(lines, at.target, at.constant, at.constant_bytes)
     lines.do("ret i64 0")

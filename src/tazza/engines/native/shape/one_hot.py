@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from tazza.codegen.block import BlockLaunch, accepts_rows
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.rows import ROWS, each_row, element, finish_status, index_at, row_at, rows_check, stop_if
+from tazza.codegen.rows import ROWS, each_row, finish_status, rows_check, stop_if
+from tazza.codegen.term import Lines, Term
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.move import fills
 from tazza.operator import Launch, OpView
 from tazza.ops.shape.one_hot import ONE_HOT
 from tazza.tensor import TensorSpec
 
-BLOCK = Fields(addresses="X Y", after=ROWS)
+BLOCK = Fields(addresses="X:i64 Y", after=ROWS)
 
 
 def write_one_hot(lines: Lines) -> None:
     """Write Y[n] = 0, but 1 at X[n]."""
-    w = BLOCK.load(lines)
-    zeros = fills(lines, 4, "0")
+    w, none = BLOCK.loaded(lines), lines.number(0)
+    zeros = fills(lines, 4, none)
 
-    def row(n: str) -> None:
-        place, start = index_at(lines, w.X, n, 64), row_at(lines, w.Y, n, w.D)
-        zeros(start, start, "0", w.D)
-        stop_if(lines, lines.let(f"icmp uge i64 {place}, {w.D}"))  # -1 is too large
-        lines.do(f"store float 1.0, ptr {element(lines, start, place)}")
+    def row(n: Term) -> None:
+        place, start = w.X[n], w.Y.at(n * w.D)
+        zeros(start, start, none, w.D)
+        stop_if(place.outside(w.D))  # -1 is too large
+        start[place] = 1.0
 
     each_row(lines, row)
 

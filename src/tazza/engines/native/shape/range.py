@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from tazza.codegen.block import BlockLaunch, Slot
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, threads_of
 from tazza.codegen.loop import each_vector, share
-from tazza.codegen.typed import joined
+from tazza.codegen.term import Lines, Term
+from tazza.codegen.typed_function import joined
+from tazza.codegen.vector import Vector
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.shape.range import RANGE
@@ -22,11 +23,11 @@ def write_range(lines: Lines, dtype: DataType, *, start: bool, step: bool) -> No
     """Write Y[i] = start + i step; one that is not there is 0, or 1."""
     y = Vector(lines, lane_count(8 * dtype.itemsize), dtype)
     counter = Vector(lines, y.count, DataType.INT64 if dtype.itemsize == 8 else DataType.INT32)
-    at = BLOCK.read(lines)
+    at = BLOCK.lazily(lines)
     target, first, by = at.Y, y.load_one(at.start) if start else None, y.load_one(at.step) if step else None
 
-    def some(i: str, mask: str | None) -> None:
-        value = counter.converted(counter.counted(i, "1"), dtype)
+    def some(i: Term, mask: Term | None) -> None:
+        value = counter.converted(counter.counted(i, 1), dtype)
         value = value if by is None else joined(y, "mul", value, by)
         y.store(value if first is None else joined(y, "add", first, value), target, i, mask)
 

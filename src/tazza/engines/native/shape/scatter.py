@@ -6,21 +6,12 @@ import math
 from collections.abc import Sequence
 
 from tazza.codegen.block import BlockLaunch, accepts_rows, accepts_rows_but
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count, threads_of
-from tazza.codegen.loop import count_loop, share, sweep
-from tazza.codegen.rows import (
-    ROWS,
-    ask_ahead,
-    each_row,
-    element,
-    finish_status,
-    index_at,
-    rows_check,
-    stop_if,
-    when,
-)
+from tazza.codegen.loop import count_loop, share, sweep, when
+from tazza.codegen.rows import ROWS, ask_ahead, each_row, finish_status, rows_check, stop_if
+from tazza.codegen.term import Lines, Number, Term
+from tazza.codegen.vector import Vector
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.move import copies
 from tazza.operator import Launch, OpView, Unsupported
@@ -40,88 +31,72 @@ def write_scatter(lines: Lines, bits: int, itemsize: int, *, last: bool) -> None
 
     In place all indices are looked at first, so that nothing is written where one is wrong; else those of each a.
     """
-    w = BLOCK.load(lines)
-    kind, copy = f"i{8 * itemsize}", copies(lines, itemsize)
-    whole = lines.let(f"mul i64 {w.places}, {w.D}")
-    part = lines.let(f"mul i64 {w.along}, {w.behind}")
-    apart = lines.let(f"icmp ne ptr {w.X}, {w.Y}")
+    w, copy, none, kind = BLOCK.loaded(lines), copies(lines, itemsize), lines.number(0), f"i{8 * itemsize}"
+    X, Y, indices = w.X.of(kind), w.Y.of(kind), w.indices.of(f"i{bits}")
+    whole, part, apart = w.places * w.D, w.along * w.behind, X.differs(Y)
 
-    def outer(a: str) -> None:
-        start = lines.let(f"mul i64 {a}, {whole}")
-        x, y = (element(lines, pointer, start, kind) for pointer in (w.X, w.Y))
-        when(lines, apart, lambda: copy(y, x, "0", whole))
+    def outer(a: Term) -> None:
+        start = a * whole
+        x, y = X.at(start), Y.at(start)
+        when(apart, lambda: copy(y, x, none, whole))
 
         def scattered() -> None:
-            first = lines.let(f"mul i64 {a}, {part}")
-            own = element(lines, w.indices, first, f"i{bits}")
-            updates = element(lines, w.updates, first, kind)
-            when(lines, apart, lambda: look(lines, own, part, w.places, bits))
+            first = a * part
+            own, updates = indices.at(first), w.updates.of(kind).at(first)
+            when(apart, lambda: look(lines, own, part, w.places, bits))
 
-            def place(v: str) -> None:
-                row = v if last else lines.let(f"mul i64 {v}, {w.behind}")
+            def place(v: Term) -> None:
+                row = v if last else v * w.behind
 
-                def one(b: str) -> None:
-                    i = lines.let(f"add i64 {row}, {b}")
-                    to = lines.let(f"mul i64 {index_at(lines, own, i, bits)}, {w.D}")
-                    value = lines.let(f"load {kind}, ptr {element(lines, updates, i, kind)}")
-                    lines.do(f"store {kind} {value}, ptr {element(lines, y, lines.let(f'add i64 {to}, {b}'), kind)}")
+                def one(b: Number) -> None:
+                    i = row + b
+                    to = own[i].to("i64") * w.D
+                    y[to + b] = updates[i]
 
                 if last:
-                    one("0")
+                    one(0)
                 else:
-                    count_loop(lines, "0", w.behind, one)
+                    count_loop(lines, 0, w.behind, one)
 
-            count_loop(lines, "0", w.along, place)
+            count_loop(lines, 0, w.along, place)
 
-        when(lines, lines.let(f"icmp slt i64 {a}, {w.some}"), scattered)
+        when(a < w.some, scattered)
 
-    def look_at_all() -> None:
-        look(lines, w.indices, lines.let(f"mul i64 {w.some}, {part}"), w.places, bits)
-
-    when(lines, apart, lambda: None, look_at_all)
+    when(apart, lambda: None, lambda: look(lines, indices, w.some * part, w.places, bits))
     each_row(lines, outer)
 
 
-def look(lines: Lines, indices: str, count: str, places: str, bits: int) -> None:
+def look(lines: Lines, indices: Term, count: Term, places: Term, bits: int) -> None:
     """Leave the work with a status where an index is that of no place; whole vectors are looked at."""
     v = Vector(lines, lane_count(bits), DataType.INT64 if bits == 64 else DataType.INT32)
     if bits == 32:  # an axis can be longer than an index can say
-        fits = lines.let(f"icmp ule i64 {places}, {1 << 31}")
-        places = lines.let(f"select i1 {fits}, i64 {places}, i64 {1 << 31}")
-    most, none = v.full(places), "zeroinitializer"
+        places = places.compare("ule", 1 << 31).choose(places, 1 << 31)
+    most, none = v.full(places), v.constant(0)
 
-    def some(i: str, mask: str | None, carried: Sequence[str]) -> Sequence[str]:
+    def some(i: Term, mask: Term | None, carried: Sequence[Term]) -> Sequence[Term]:
         index = v.load(indices, i, mask)
         # -1 is too large; what is masked is 0, too large for no places
-        wrong = v.both(v.compare("uge", index, most), mask)
-        wide = lines.let(f"sext {v.mask} {wrong} to {v.type}")
-        return (lines.let(f"or {v.type} {carried[0]}, {wide}"),)
+        wrong = index.outside(most).within(mask)
+        return [carried[0] | wrong.to(v.scalar)]
 
-    (found,) = sweep(v, "0", count, some, (none,))
-    seen = lines.let(f"icmp ne {v.type} {found}, zeroinitializer")
-    stop_if(lines, lines.any_set(v.count, seen))
+    (found,) = sweep(v, 0, count, some, [none])
+    stop_if(found.differs(0).any())
 
 
 def write_assign(lines: Lines, bits: int, itemsize: int) -> None:
     """Write Y[index k] = rows[k] in the order of k; each thread has a part of the rows of Y, so that the last stays."""
-    w = ASSIGN_BLOCK.load(lines)
-    copy, kind = copies(lines, itemsize), f"i{8 * itemsize}"
-    look(lines, w.indices, w.N, w.places, bits)
+    w, copy, kind = ASSIGN_BLOCK.loaded(lines), copies(lines, itemsize), f"i{8 * itemsize}"
+    Y, rows, indices = w.Y.of(kind), w.rows.of(kind), w.indices.of(f"i{bits}")
+    look(lines, indices, w.N, w.places, bits)
     first, behind = share(lines, w.places)
 
-    def start(pointer: str, row: str) -> str:
-        return element(lines, pointer, lines.let(f"mul i64 {row}, {w.D}"), kind)
+    def one(k: Term) -> None:
+        ask_ahead((k, AHEAD, w.N), lambda later: [Y.at(indices[later].to("i64") * w.D)], write=True)
+        place = indices[k].to("i64")
+        own = (place - first).below(behind - first)
+        when(own, lambda: copy(Y.at(place * w.D), rows.at(k * w.D), lines.number(0), w.D))
 
-    def one(k: str) -> None:
-        ask_ahead(
-            lines, (k, AHEAD, w.N), lambda later: [start(w.Y, index_at(lines, w.indices, later, bits))], write=True
-        )
-        place = index_at(lines, w.indices, k, bits)
-        near = lines.let(f"sub i64 {place}, {first}")
-        own = lines.let(f"icmp ult i64 {near}, {lines.let(f'sub i64 {behind}, {first}')}")
-        when(lines, own, lambda: copy(start(w.Y, place), start(w.rows, k), "0", w.D))
-
-    count_loop(lines, "0", w.N, one)
+    count_loop(lines, 0, w.N, one)
 
 
 @native(SCATTER)

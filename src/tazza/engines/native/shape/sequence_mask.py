@@ -7,61 +7,51 @@ from collections.abc import Callable
 import numpy as np
 
 from tazza.codegen.block import BlockLaunch
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.rows import ROWS, each_row, index_at, row_at
+from tazza.codegen.rows import ROWS, each_row
+from tazza.codegen.term import Lines, Number, Term
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.move import copies, fills
 from tazza.operator import Launch, OpView
 from tazza.ops.shape.sequence_mask import COUNTED, SEQUENCE_MASK, divided
 from tazza.tensor import TensorSpec
 
-BLOCK = Fields("I J E radius fill", addresses="lengths X Y", after=ROWS)
+BLOCK = Fields("I J E radius fill", addresses="lengths:i32 X Y", after=ROWS)
 """There are B I rows of J E elements; the fill is its bits."""
 FARTHEST = 2**40
 """No column is so far from a length; a larger radius keeps as much."""
 
-Borders = tuple[str, str]
+Borders = tuple[Number, Number]
 """The first column of a row that is kept, and the one behind the last, wherever they lie."""
 
-
-def _window(lines: Lines, length: str) -> Borders:
-    radius = BLOCK.read(lines).radius
-    last = lines.let(f"add i64 {length}, {radius}")
-    return lines.let(f"sub i64 {length}, {radius}"), lines.let(f"add i64 {last}, 1")
-
-
-KEPT: dict[str, Callable[[Lines, str, str, str], Borders]] = {
-    "sequence": lambda lines, i, columns, length: ("0", length),
-    "window": lambda lines, i, columns, length: _window(lines, length),
-    "upper": lambda lines, i, columns, length: ("0", lines.let(f"add i64 {i}, 1")),
-    "lower": lambda lines, i, columns, length: (i, columns),
-    "upperdiag": lambda lines, i, columns, length: ("0", i),
-    "lowerdiag": lambda lines, i, columns, length: (lines.let(f"add i64 {i}, 1"), columns),
+KEPT: dict[str, Callable[[Term, Term, Number, Term], Borders]] = {
+    "sequence": lambda i, columns, length, radius: (0, length),
+    "window": lambda i, columns, length, radius: (length - radius, length + radius + 1),
+    "upper": lambda i, columns, length, radius: (0, i + 1),
+    "lower": lambda i, columns, length, radius: (i, columns),
+    "upperdiag": lambda i, columns, length, radius: (0, i),
+    "lowerdiag": lambda i, columns, length, radius: (i + 1, columns),
 }
-"""Mode -> what is kept of row i, by the number of columns, and by the length of the row."""
+"""Mode -> what is kept of row i, by the number of columns, the length of the row, and the radius."""
 
 
 def write_mask(lines: Lines, mode: str) -> None:
     """Write Y = X where columns are kept, else the fill."""
-    w = BLOCK.load(lines)
+    w, none = BLOCK.loaded(lines), lines.number(0)
     copy, fill = copies(lines, 4), fills(lines, 4, w.fill)
 
-    def within(column: str, least: str) -> str:
-        low = lines.most(column, least)
-        return lines.least(low, w.J)
+    def within(column: Number, least: Term) -> Term:
+        return (column if isinstance(column, Term) else lines.number(column)).at_least(least).at_most(w.J)
 
-    def row(n: str) -> None:
-        i, length = lines.let(f"urem i64 {n}, {w.I}"), "0"
-        if mode in COUNTED:
-            length = index_at(lines, w.lengths, i, 32)
-        first, behind = KEPT[mode](lines, i, w.J, length)
-        begin = within(first, "0")
+    def row(n: Term) -> None:
+        i = n % w.I
+        first, behind = KEPT[mode](i, w.J, w.lengths[i].to("i64") if mode in COUNTED else 0, w.radius)
+        begin = within(first, none)
         end = within(behind, begin)
-        begin, end = (lines.let(f"mul i64 {border}, {w.E}") for border in (begin, end))
-        x, y = (row_at(lines, pointer, n, w.D) for pointer in (w.X, w.Y))
-        fill(y, x, "0", begin)
+        begin, end = begin * w.E, end * w.E
+        x, y = (pointer.at(n * w.D) for pointer in (w.X, w.Y))
+        fill(y, x, none, begin)
         copy(y, x, begin, end)
         fill(y, x, end, w.D)
 

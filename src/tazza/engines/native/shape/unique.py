@@ -9,11 +9,11 @@ from functools import partial
 
 import numpy as np
 
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop, share
-from tazza.codegen.rows import element, index_at
+from tazza.codegen.rows import index_at
+from tazza.codegen.term import Lines, Term
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Array, Call, Launch, Operands, OpView
@@ -21,7 +21,7 @@ from tazza.ops.shape.unique import UNIQUE, unique
 from tazza.runtime.native import call_native
 from tazza.tensor import TensorSpec
 
-BLOCK = Fields("threads size least", addresses="X table places")
+BLOCK = Fields("threads size least", addresses="X table places:i32")
 """The least is that of the elements of X."""
 NEAR, FEW = 4, 2000
 """Entries of the table for each element at the most; fewer elements are sorted sooner than a table is made."""
@@ -80,10 +80,10 @@ class UniqueLaunch:
 
 def _mark(lines: Lines, *, bits: int) -> None:
     """Set the entry of each number; whoever is first, it is the same."""
-    w = BLOCK.load(lines)
+    w = BLOCK.loaded(lines)
 
-    def one(i: str) -> None:
-        at = element(lines, w.table, lines.let(f"sub i64 {index_at(lines, w.X, i, bits)}, {w.least}"), "i8")
+    def one(i: Term) -> None:
+        at = w.table.of("i8").at(index_at(w.X, i, bits) - w.least)
         lines.do(f"store atomic i8 1, ptr {at} unordered, align 1")
 
     count_loop(lines, *share(lines, w.size, UNIT), one)
@@ -91,10 +91,9 @@ def _mark(lines: Lines, *, bits: int) -> None:
 
 def _look_up(lines: Lines, *, bits: int) -> None:
     """Write the entry of each number."""
-    w = BLOCK.load(lines)
+    w = BLOCK.loaded(lines)
 
-    def one(i: str) -> None:
-        at = element(lines, w.table, lines.let(f"sub i64 {index_at(lines, w.X, i, bits)}, {w.least}"), "i32")
-        lines.do(f"store i32 {lines.let(f'load i32, ptr {at}')}, ptr {element(lines, w.places, i, 'i32')}")
+    def one(i: Term) -> None:
+        w.places[i] = w.table.of("i32")[index_at(w.X, i, bits) - w.least]
 
     count_loop(lines, *share(lines, w.size, UNIT), one)

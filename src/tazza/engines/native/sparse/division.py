@@ -7,11 +7,11 @@ is wrong is then said in Python.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
-from tazza.codegen.emit import Lines
-from tazza.codegen.loop import count_loop, step_loop
-from tazza.codegen.rows import ROWS, element, index_at, stop_if, when
+from tazza.codegen.loop import count_loop, fold_loop, when
+from tazza.codegen.rows import ROWS, stop_if
+from tazza.codegen.term import Lines, Number, Term
 from tazza.data_class import dataclass
 from tazza.ops.sparse.segment import BY_IDS, BY_LENGTHS, BY_SORTED_IDS, Division
 
@@ -20,111 +20,107 @@ Write = Callable[["Places"], None]
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What a division is written from: M segments, rows that are taken, where the numbers and both results lie."""
+    """What a division is written from: M segments, rows that are taken, where the numbers and both results lie.
+
+    The numbers are int32, the results int64.
+    """
 
     lines: Lines
-    count: str
-    rows: str
-    by: str
-    starts: str
-    order: str
+    count: Term
+    rows: Term
+    by: Term
+    starts: Term
+    order: Term
 
-    def number(self, i: str) -> str:
+    def number(self, i: Term) -> Term:
         """Return length or id i; a negative one becomes very large."""
-        return index_at(self.lines, self.by, i, 32)
+        return self.by[i].to("i64")
 
-    def start(self, m: str) -> str:
+    def start(self, m: Term) -> Term:
         """Return where segment m begins."""
-        return index_at(self.lines, self.starts, m, 64)
+        return self.starts[m]
 
-    def begin_at(self, m: str, place: str) -> None:
+    def begin_at(self, m: Term, place: Number) -> None:
         """Write where segment m begins."""
-        self.lines.do(f"store i64 {place}, ptr {element(self.lines, self.starts, m, 'i64')}")
+        self.starts[m] = place
 
-    def refuse(self, wrong: str) -> None:
+    def refuse(self, wrong: Term) -> None:
         """Go to the end, with a status, if the condition holds."""
-        stop_if(self.lines, wrong, leave="br label %divided")
+        stop_if(wrong, leave="br label %divided")
 
 
 def write_lengths(p: Places) -> None:
     """Add up the lengths."""
-    lines = p.lines
 
-    def add(m: str, begin: Sequence[str]) -> list[str]:
-        p.begin_at(m, begin[0])
+    def add(m: Term, begin: Term) -> Term:
+        p.begin_at(m, begin)
         length = p.number(m)
-        p.refuse(lines.let(f"icmp ugt i64 {length}, {lines.let(f'sub i64 {p.rows}, {begin[0]}')}"))
-        return [lines.let(f"add i64 {begin[0]}, {length}")]
+        p.refuse(length.compare("ugt", p.rows - begin))
+        return begin + length
 
-    _, (end,) = step_loop(lines, "i64", ("0", p.count, 1), ["0"], add)
+    end = fold_loop(0, p.count, p.lines.number(0), add)
     p.begin_at(p.count, end)
-    p.refuse(lines.let(f"icmp ne i64 {end}, {p.rows}"))
+    p.refuse(end.differs(p.rows))
 
 
 def write_sorted(p: Places) -> None:
     """Find the first row of each id; each is that of the row before, or one more."""
-    lines = p.lines
 
-    def look(i: str, expected: str) -> str:
+    def look(i: Term, expected: Term) -> Term:
         number = p.number(i)  # `expected` is the next that has not been seen
-        is_new = lines.let(f"icmp eq i64 {number}, {expected}")
-        is_old = lines.let(f"icmp eq i64 {number}, {lines.let(f'sub i64 {expected}, 1')}")
-        none = lines.let(f"icmp eq i64 {expected}, 0")
-        kept = lines.let(f"and i1 {is_old}, {lines.let(f'xor i1 {none}, true')}")
-        known = lines.let(f"or i1 {is_new}, {kept}")
-        beyond = lines.let(f"icmp uge i64 {number}, {p.count}")
-        p.refuse(lines.let(f"or i1 {beyond}, {lines.let(f'xor i1 {known}, true')}"))
-        when(lines, is_new, lambda: p.begin_at(number, i))
-        return lines.let(f"add i64 {number}, 1")
+        is_new = number.equals(expected)
+        known = is_new | (number.equals(expected - 1) & ~expected.equals(0))
+        p.refuse(number.outside(p.count) | ~known)
+        when(is_new, lambda: p.begin_at(number, i))
+        return number + 1
 
-    _, (seen,) = step_loop(lines, "i64", ("0", p.rows, 1), ["0"], lambda i, carried: [look(i, carried[0])])
+    seen = fold_loop(0, p.rows, p.lines.number(0), look)
     p.begin_at(p.count, p.rows)
-    p.refuse(lines.let(f"icmp ne i64 {seen}, {p.count}"))
+    p.refuse(seen.differs(p.count))
 
 
 def write_ids(p: Places) -> None:
     """Sort rows by their ids, those of one id as they come: count them, add up, put each at its place."""
-    lines = p.lines
+    lines, none = p.lines, p.lines.number(0)
 
-    def bump(place: str) -> str:
-        at = element(lines, p.starts, place, "i64")
-        before = lines.let(f"load i64, ptr {at}")
-        lines.do(f"store i64 {lines.let(f'add i64 {before}, 1')}, ptr {at}")
+    def bump(place: Term) -> Term:
+        at = p.starts.at(place)
+        before = at.load()
+        at.store(before + 1)
         return before
 
-    def looked_at(i: str) -> str:
+    def looked_at(i: Term) -> Term:
         number = p.number(i)
-        p.refuse(lines.let(f"icmp uge i64 {number}, {p.count}"))
+        p.refuse(number.outside(p.count))
         return number
 
-    def shift(m: str, begin: str) -> list[str]:
+    def count(i: Term) -> None:
+        bump(looked_at(i))
+
+    def shift(m: Term, begin: Term) -> Term:
         length = p.start(m)
         p.begin_at(m, begin)
-        return [lines.let(f"add i64 {begin}, {length}")]
+        return begin + length
 
-    def put(i: str) -> None:
+    def put(i: Term) -> None:
         place = bump(looked_at(i))
-        p.refuse(lines.let(f"icmp uge i64 {place}, {p.rows}"))
-        lines.do(f"store i64 {i}, ptr {element(lines, p.order, place, 'i64')}")
+        p.refuse(place.outside(p.rows))
+        p.order[place] = i
 
-    def back(m: str, begin: str) -> list[str]:
+    def back(m: Term, begin: Term) -> Term:
         end = p.start(m)
         p.begin_at(m, begin)
-        return [end]
+        return end
 
-    count_loop(lines, "0", p.count, lambda m: p.begin_at(m, "0"))
-    count_loop(lines, "0", p.rows, lambda i: (bump(looked_at(i)), None)[1])
-    step_loop(lines, "i64", ("0", p.count, 1), ["0"], lambda m, carried: shift(m, carried[0]))
-    count_loop(lines, "0", p.rows, put)  # which moves each start to the end of its segment
-    step_loop(lines, "i64", ("0", p.count, 1), ["0"], lambda m, carried: back(m, carried[0]))
+    count_loop(lines, 0, p.count, lambda m: p.begin_at(m, 0))
+    count_loop(lines, 0, p.rows, count)
+    fold_loop(0, p.count, none, shift)
+    count_loop(lines, 0, p.rows, put)  # which moves each start to the end of its segment
+    fold_loop(0, p.count, none, back)
     p.begin_at(p.count, p.rows)
 
 
-WRITE: Mapping[str, Write] = {
-    BY_LENGTHS.name: write_lengths,
-    BY_SORTED_IDS.name: write_sorted,
-    BY_IDS.name: write_ids,
-}
+WRITE: Mapping[str, Write] = {BY_LENGTHS.name: write_lengths, BY_SORTED_IDS.name: write_sorted, BY_IDS.name: write_ids}
 """Division -> its code."""
 ORDERED = frozenset({BY_IDS.name})
 """Divisions that write an order of rows."""
@@ -134,19 +130,18 @@ def divide(division: Division, p: Places) -> None:
     """Write where segments begin; all threads go on behind it, or none."""
     lines = p.lines
     first, wait, onward, end = "dividing", "meeting", lines.fresh("onward"), lines.fresh("end")
-    lines.do(f"br i1 {lines.let('icmp eq i64 %who, 0')}, label %{first}, label %divided")
+    lines.do(f"br i1 {lines.who.equals(0)}, label %{first}, label %divided")
     lines.label(first)
     WRITE[division.name](p)
     lines.do("br label %divided")
     lines.label("divided")
-    lines.do(f"br i1 {lines.let('icmp sgt i64 %many, 1')}, label %{wait}, label %{onward}")
+    lines.do(f"br i1 {lines.many > 1}, label %{wait}, label %{onward}")
     lines.label(wait)
-    lines.declare("void @GOMP_barrier()")
-    lines.do("call void @GOMP_barrier()")
+    lines.call_for_effect("GOMP_barrier")
     lines.do(f"br label %{onward}")
     lines.label(onward)
     go = lines.fresh("go")
-    lines.do(f"br i1 {lines.let(f'icmp eq i64 {ROWS.read(lines).status}, 0')}, label %{go}, label %{end}")
+    lines.do(f"br i1 {ROWS.lazily(lines).status.equals(0)}, label %{go}, label %{end}")
     lines.label(end)
     lines.do("ret void")
     lines.label(go)

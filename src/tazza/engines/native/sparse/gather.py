@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tazza.codegen.block import BlockLaunch, Slot
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop, each_vector, lanes_of
-from tazza.codegen.rows import ROWS, ask_ahead, each_row, element, finish_status, index_at, rows_check, stop_if
+from tazza.codegen.rows import ROWS, ask_ahead, each_row, finish_status, rows_check, stop_if
+from tazza.codegen.term import Lines, Number, Term
+from tazza.codegen.vector import Vector
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, Operands, OpView
@@ -56,42 +57,39 @@ class _Parts:
 
     def __init__(self, lines: Lines, form: Form) -> None:
         self.lines, self.form = lines, form
-        at = BLOCK.read(lines)
+        at, kind = BLOCK.lazily(lines), f"i{8 * form.itemsize}"
         self.width, self.taken, self.parts = at.D, at.I, at.V
-        self.indices, self.source, self.target = at.indices, at.source, at.target
+        self.indices, self.source, self.target = at.indices.of(f"i{form.bits}"), at.source.of(kind), at.target.of(kind)
 
-    def place(self, i: str) -> str:
+    def place(self, i: Term) -> Term:
         """Return the part that index i picks, from the front."""
-        found = index_at(self.lines, self.indices, i, self.form.bits)
+        found = self.indices[i].to("i64")
         if not self.form.wraps:
             return found
-        behind = self.lines.let(f"add i64 {found}, {self.parts}")
-        below = self.lines.let(f"icmp slt i64 {found}, 0")
-        return self.lines.let(f"select i1 {below}, i64 {behind}, i64 {found}")
+        behind = found + self.parts
+        return (found < 0).choose(behind, found)
 
-    def index(self, a: str, i: str) -> str:
+    def index(self, a: Term, i: Term) -> Term:
         """Return the number of the index that outer place `a` has for i."""
         return self.within(a, self.taken, i) if self.form.matched else i
 
     def look(self) -> None:
         """Leave a status and all that follows, where an index is that of no part."""
-        lines, count = self.lines, self.taken
-        if self.form.matched:
-            count = lines.let(f"mul i64 {BLOCK.read(lines).A}, {count}")
+        count = BLOCK.lazily(self.lines).A * self.taken if self.form.matched else self.taken
 
-        def one(i: str) -> None:  # unsigned: -1 is too large
-            stop_if(lines, lines.let(f"icmp uge i64 {self.place(i)}, {self.parts}"))
+        def one(i: Term) -> None:  # unsigned: -1 is too large
+            stop_if(self.place(i).outside(self.parts))
 
-        count_loop(lines, "0", count, one)
+        count_loop(self.lines, 0, count, one)
 
-    def at(self, pointer: str, place: str) -> str:
+    def at(self, pointer: Term, place: Term) -> Term:
         """Return the address of a part, of all outer places one behind the other."""
-        nbytes = self.lines.let(f"mul i64 {self.width}, {self.form.itemsize}")
-        return element(self.lines, pointer, self.lines.let(f"mul i64 {place}, {nbytes}"), "i8")
+        nbytes = self.width * self.form.itemsize
+        return pointer.bytes_on(place * nbytes)
 
-    def within(self, a: str, count: str, place: str) -> str:
+    def within(self, a: Term, count: Term, place: Number) -> Term:
         """Return the number of a part of outer place `a`, each of which has `count`."""
-        return self.lines.let(f"add i64 {self.lines.let(f'mul i64 {a}, {count}')}, {place}")
+        return a * count + place
 
 
 def write_copy(lines: Lines, form: Form) -> None:
@@ -102,78 +100,73 @@ def write_copy(lines: Lines, form: Form) -> None:
         each_row(lines, lambda a: _copy_singles(parts, a))
         return
 
-    def part(n: str) -> None:
-        a = lines.let(f"udiv i64 {n}, {parts.taken}")
-        i = lines.let(f"sub i64 {n}, {lines.let(f'mul i64 {a}, {parts.taken}')}")
+    def part(n: Term) -> None:
+        a = n // parts.taken
+        i = n - a * parts.taken
 
-        def picked(i: str) -> str:
+        def picked(i: Term) -> Term:
             return parts.at(parts.source, parts.within(a, parts.parts, parts.place(parts.index(a, i))))
 
-        ask_ahead(lines, (i, AHEAD, parts.taken), lambda later: [picked(later)])
+        ask_ahead((i, AHEAD, parts.taken), lambda later: [picked(later)])
         _copy(parts, picked(i), parts.at(parts.target, n))
 
     each_row(lines, part)
 
 
-def _copy(parts: _Parts, x: str, y: str) -> None:
+def _copy(parts: _Parts, x: Term, y: Term) -> None:
     """Write the elements of a part."""
-    lines, dtype = parts.lines, VECTORS.get(parts.form.itemsize)
+    dtype = VECTORS.get(parts.form.itemsize)
     if dtype is None:
-        kind = f"i{8 * parts.form.itemsize}"
 
-        def one(k: str) -> None:
-            value = lines.let(f"load {kind}, ptr {element(lines, x, k, kind)}")
-            lines.do(f"store {kind} {value}, ptr {element(lines, y, k, kind)}")
+        def one(k: Term) -> None:
+            y[k] = x[k]
 
-        count_loop(lines, "0", parts.width, one)
+        count_loop(parts.lines, 0, parts.width, one)
         return
-    v = lanes_of(lines, dtype)
-    each_vector(v, "0", parts.width, lambda k, mask: v.store(v.load(x, k, mask), y, k, mask))
+    v = lanes_of(parts.lines, dtype)
+    each_vector(v, 0, parts.width, lambda k, mask: v.store(v.load(x, k, mask), y, k, mask))
 
 
-def _copy_singles(parts: _Parts, a: str) -> None:
+def _copy_singles(parts: _Parts, a: Term) -> None:
     """Write target[a, i] = source[a, index i] for each i."""
-    lines, kind = parts.lines, f"i{8 * parts.form.itemsize}"
-    x = parts.at(parts.source, parts.within(a, parts.parts, "0"))
-    y = parts.at(parts.target, parts.within(a, parts.taken, "0"))
+    x = parts.at(parts.source, parts.within(a, parts.parts, 0))
+    y = parts.at(parts.target, parts.within(a, parts.taken, 0))
 
-    def one(i: str) -> None:
-        value = lines.let(f"load {kind}, ptr {element(lines, x, parts.place(parts.index(a, i)), kind)}")
-        lines.do(f"store {kind} {value}, ptr {element(lines, y, i, kind)}")
+    def one(i: Term) -> None:
+        y[i] = x[parts.place(parts.index(a, i))]
 
-    count_loop(lines, "0", parts.taken, one)
+    count_loop(parts.lines, 0, parts.taken, one)
 
 
 def write_sums(lines: Lines, form: Form) -> None:
     """Write target[a, index i] += source[a, i], from zeros."""
     parts, v = _Parts(lines, form), lanes_of(lines)
     parts.look()
-    written = lines.let(f"mul i64 {parts.parts}, {parts.width}")
+    written = parts.parts * parts.width
 
-    def outer(a: str) -> None:
-        start = parts.at(parts.target, lines.let(f"mul i64 {a}, {parts.parts}"))
+    def outer(a: Term) -> None:
+        start = parts.at(parts.target, a * parts.parts)
         _zeros(v, start, written)
 
-        def part(i: str) -> None:
+        def part(i: Term) -> None:
             x = parts.at(parts.source, parts.within(a, parts.taken, i))
             y = parts.at(start, parts.place(parts.index(a, i)))
             if form.single:
-                found = [lines.let(f"load float, ptr {one}") for one in (y, x)]
-                lines.do(f"store float {lines.let(f'fadd float {found[0]}, {found[1]}')}, ptr {y}")
+                y.of("float")[0] += x.of("float").load()
                 return
 
-            def some(k: str, mask: str | None) -> None:
-                v.store(v.add(v.load(y, k, mask), v.load(x, k, mask)), y, k, mask)
+            def some(k: Term, mask: Term | None) -> None:
+                v.store(v.load(y, k, mask) + v.load(x, k, mask), y, k, mask)
 
-            each_vector(v, "0", parts.width, some)
+            each_vector(v, 0, parts.width, some)
 
-        count_loop(lines, "0", parts.taken, part)
+        count_loop(lines, 0, parts.taken, part)
 
     each_row(lines, outer)
 
 
-def _zeros(v: Vector, start: str, count: str) -> None:
-    each_vector(v, "0", count, lambda i, mask: v.store(v.constant(0.0), start, i, mask))
+def _zeros(v: Vector, start: Term, count: Term) -> None:
+    each_vector(v, 0, count, lambda i, mask: v.store(v.constant(0.0), start, i, mask))
 
 
 def part_copies(extents: Extents, form: Form, indices: TensorSpec, slots: Mapping[str, Slot]) -> BlockLaunch:
@@ -214,11 +207,8 @@ def _gathered(op: OpView, DATA: TensorSpec, own: TensorSpec, *, adds: bool = Fal
     axis = axis_of(op, len(DATA.shape))
     extents = math.prod(DATA.shape[:axis]), DATA.shape[axis], math.prod(DATA.shape[axis + 1 :])
     form = Form(8 * own.dtype.itemsize, DATA.dtype.itemsize, wraps, op.match_outer)
-    made = (
-        part_sums(extents, form, own, of_letters("INDICES", "dOUTPUT", "dDATA"))
-        if adds
-        else part_copies(extents, form, own, of_letters("INDICES", "DATA", "OUTPUT"))
-    )
+    slots = of_letters("INDICES", *(("dOUTPUT", "dDATA") if adds else ("DATA", "OUTPUT")))
+    made = (part_sums if adds else part_copies)(extents, form, own, slots)
 
     def check(operands: Operands) -> None:
         places(op, operands["INDICES"].array, extents[1], wraps=wraps)
@@ -248,12 +238,8 @@ def _permuted(op: OpView, rows: TensorSpec, indices: TensorSpec, *, adds: bool) 
     """Return the launch of a BatchPermutation, or of the gradient of one, over rows (N, *S)."""
     extents = 1, rows.shape[0], math.prod(rows.shape[1:])
     form = Form(8 * indices.dtype.itemsize, rows.dtype.itemsize)
-    made = (
-        part_sums(extents, form, indices, of_letters("indices", "dY", "dX"))
-        if adds
-        else part_copies(extents, form, indices, of_letters("indices", "X", "Y"))
-    )
-
+    slots = of_letters("indices", *(("dY", "dX") if adds else ("X", "Y")))
+    made = (part_sums if adds else part_copies)(extents, form, indices, slots)
     return replace(made, check=rows_check(op, "indices", extents[1]))
 
 

@@ -9,18 +9,19 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from tazza.codegen.block import BlockLaunch, Check, Slot
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import lane_count
-from tazza.codegen.loop import count_loop, each_vector, step_loop
-from tazza.codegen.rows import ROWS, element, finish_status, index_at, stop_if, when
+from tazza.codegen.loop import carry_loop, count_loop, each_vector, fold_loop, when
+from tazza.codegen.rows import ROWS, finish_status, index_at, stop_if
+from tazza.codegen.term import Lines, Term
+from tazza.codegen.vector import Vector
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, Operands, OpView, SizedLaunch
 from tazza.ops.sparse.length_forms import lengths_per_row, lengths_per_segment, segment_ids, sorted_lengths
 from tazza.ops.sparse.segment import ROWS_MAX, row_count
 from tazza.tensor import DataType, TensorSpec
 
-BLOCK = Fields(addresses="given Y", after=ROWS)
+BLOCK = Fields(addresses="given Y:i32", after=ROWS)
 """N segments; D ids, if ids are what is given, not lengths."""
 
 
@@ -28,12 +29,11 @@ def _launch(address: int, segments: int, letter: str, ids: int = 0, check: Check
     return BlockLaunch(address, BLOCK.words(threads=1, N=segments, D=ids, given=Slot(letter)), check=check)
 
 
-def _put(lines: Lines, target: str, place: str, *values: str) -> None:
+def _put(target: Term, place: Term, *values: Term) -> None:
     """Write int64 numbers, cut to 32 bits, to row `place`."""
-    first = lines.let(f"mul i64 {place}, {len(values)}")
+    first = place * len(values)
     for k, value in enumerate(values):
-        short = lines.let(f"trunc i64 {value} to i32")
-        lines.do(f"store i32 {short}, ptr {element(lines, target, lines.let(f'add i64 {first}, {k}'), 'i32')}")
+        target[first + k] = value.to("i32")
 
 
 # -- from lengths ------------------------------------------------------------------------------------------------------
@@ -41,17 +41,17 @@ def _put(lines: Lines, target: str, place: str, *values: str) -> None:
 
 def write_starts(lines: Lines, *, ranges: bool, end: bool) -> None:
     """Write where each segment begins, with `ranges` also its length; at the `end` where the last one ends."""
-    at = BLOCK.read(lines)
+    at = BLOCK.lazily(lines)
     count, given, target = at.N, at.given, at.Y
 
-    def segment(m: str, carried: Sequence[str]) -> list[str]:
-        length = index_at(lines, given, m, 32)
-        _put(lines, target, m, carried[0], *((length,) if ranges else ()))
-        return [lines.let(f"add i64 {carried[0]}, {length}")]
+    def segment(m: Term, begin: Term) -> Term:
+        length = index_at(given, m, 32)
+        _put(target, m, begin, *((length,) if ranges else ()))
+        return begin + length
 
-    _, (total,) = step_loop(lines, "i64", ("0", count, 1), ["0"], segment)
+    total = fold_loop(0, count, lines.number(0), segment)
     if end:
-        _put(lines, target, count, total)
+        _put(target, count, total)
 
 
 def _starts(LENGTHS: TensorSpec, *, ranges: bool, end: bool = False) -> BlockLaunch:
@@ -74,18 +74,16 @@ def prepare_lengths_to_offsets(op: OpView, LENGTHS: TensorSpec) -> Launch:
 
 def write_rows(lines: Lines, *, counted: bool) -> None:
     """Write for each row the number of its segment, or its place in there."""
-    at = BLOCK.read(lines)
+    at = BLOCK.lazily(lines)
     count, given, target = at.N, at.given, at.Y
     v = Vector(lines, lane_count(), DataType.INT32)
 
-    def segment(m: str, carried: Sequence[str]) -> list[str]:
-        length = index_at(lines, given, m, 32)
-        own, number = element(lines, target, carried[0], "i32"), v.full(m)
+    def segment(m: Term, begin: Term) -> Term:
+        length, own, number = index_at(given, m, 32), target.at(begin), v.full(m)
+        each_vector(v, 0, length, lambda i, mask: v.store(v.counted(i, 1) if counted else number, own, i, mask))
+        return begin + length
 
-        each_vector(v, "0", length, lambda i, mask: v.store(v.counted(i, "1") if counted else number, own, i, mask))
-        return [lines.let(f"add i64 {carried[0]}, {length}")]
-
-    step_loop(lines, "i64", ("0", count, 1), ["0"], segment)
+    fold_loop(0, count, lines.number(0), segment)
 
 
 def _rows(op: OpView, LENGTHS: TensorSpec, *, counted: bool) -> SizedLaunch:
@@ -115,30 +113,30 @@ def prepare_lengths_range_fill(op: OpView, LENGTHS: TensorSpec) -> Launch:
 
 def write_segments(lines: Lines, bits: int, *, ranges: bool) -> None:
     """Write how many rows each segment has, with `ranges` also where the first stands; leave a status if unsorted."""
-    at = BLOCK.read(lines)
-    count, taken, given, target = at.N, at.D, at.given, at.Y
+    at = BLOCK.lazily(lines)
+    count, taken, given, target, none = at.N, at.D, at.given, at.Y, lines.number(0)
 
-    def put(m: str, start: str, length: str) -> None:
-        _put(lines, target, m, *((start, length) if ranges else (length,)))
+    def put(m: Term, start: Term, length: Term) -> None:
+        _put(target, m, *((start, length) if ranges else (length,)))
 
-    def one(i: str, carried: Sequence[str]) -> list[str]:
+    def one(i: Term, carried: Sequence[Term]) -> list[Term]:
         """Go on from the id before, and where its rows begin."""
         before, start = carried
-        number = index_at(lines, given, i, bits)
-        stop_if(lines, lines.let(f"icmp uge i64 {number}, {count}"))  # -1 is too large
-        step = lines.let(f"sub i64 {number}, {before}")
+        number = index_at(given, i, bits)
+        stop_if(number.outside(count))  # -1 is too large
+        step = number - before
 
         def leap() -> None:
-            stop_if(lines, lines.let(f"icmp slt i64 {step}, 0"))
-            count_loop(lines, lines.let(f"add i64 {before}, 1"), number, lambda m: put(m, i, "0"))
+            stop_if(step < 0)
+            count_loop(lines, before + 1, number, lambda m: put(m, i, none))
 
-        when(lines, lines.let(f"icmp ugt i64 {step}, 1"), leap)
-        first = lines.let(f"select i1 {lines.let(f'icmp eq i64 {step}, 0')}, i64 {start}, i64 {i}")
-        put(number, first, lines.let(f"add i64 {lines.let(f'sub i64 {i}, {first}')}, 1"))
+        when(step.compare("ugt", 1), leap)
+        first = step.equals(0).choose(start, i)
+        put(number, first, i - first + 1)
         return [number, first]
 
-    _, (last, _) = step_loop(lines, "i64", ("0", taken, 1), ["-1", "0"], one)
-    count_loop(lines, lines.let(f"add i64 {last}, 1"), count, lambda m: put(m, "0", "0"))
+    last, _ = carry_loop(0, taken, [-1, 0], one)
+    count_loop(lines, last + 1, count, lambda m: put(m, none, none))
 
 
 @native(*segment_ids.schemas)

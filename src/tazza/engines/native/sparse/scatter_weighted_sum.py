@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 
 from tazza.codegen.block import BlockLaunch, Slot, accepts_rows, accepts_rows_but
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
-from tazza.codegen.loop import count_loop, each_vector, lanes_of
-from tazza.codegen.rows import ROWS, ask_ahead, finish_status, first_lane, index_at, row_at, rows_check, stop_if, when
+from tazza.codegen.loop import count_loop, each_vector, lanes_of, when
+from tazza.codegen.rows import ROWS, ask_ahead, finish_status, index_at, rows_check, stop_if
+from tazza.codegen.term import Lines, Term
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, OpView, Unsupported
 from tazza.operator.in_place import overwritten
@@ -24,38 +24,38 @@ AHEAD = 8
 
 def write_sum(lines: Lines, bits: int, summands: int) -> None:
     """Write Y[i] *= w0 for each index i, where w0 is not 1; then for each pair Y[i] += w * X[k]."""
-    v, at = lanes_of(lines), HEAD.read(lines)
+    v, at = lanes_of(lines), HEAD.lazily(lines)
     count, width, rows, indices, target = at.N, at.D, at.R, at.indices, at.Y
     factor = v.load_one(at.w0)
 
-    def look(k: str) -> None:
-        stop_if(lines, lines.let(f"icmp uge i64 {index_at(lines, indices, k, bits)}, {rows}"))  # -1 is too large
+    def look(k: Term) -> None:
+        stop_if(index_at(indices, k, bits).outside(rows))  # -1 is too large
 
-    def picked(k: str) -> str:
-        return row_at(lines, target, index_at(lines, indices, k, bits), width)
+    def picked(k: Term) -> Term:
+        return target.at(index_at(indices, k, bits) * width)
 
-    def each(change: Callable[[str, str, str, str | None], str]) -> None:
+    def each(change: Callable[[Term, Term, Term, Term | None], Term]) -> None:
         """Write change(k, y, i, mask) for the elements of each row that an index picks."""
 
-        def row(k: str) -> None:
-            ask_ahead(lines, (k, AHEAD, count), lambda later: [picked(later)], write=True)
+        def row(k: Term) -> None:
+            ask_ahead((k, AHEAD, count), lambda later: [picked(later)], write=True)
             y = picked(k)
 
-            def some(i: str, mask: str | None) -> None:
+            def some(i: Term, mask: Term | None) -> None:
                 v.store(change(k, v.load(y, i, mask), i, mask), y, i, mask)
 
-            each_vector(v, "0", width, some)
+            each_vector(v, 0, width, some)
 
-        count_loop(lines, "0", count, row)
+        count_loop(lines, 0, count, row)
 
-    count_loop(lines, "0", count, look)
-    scaled = lines.let(f"fcmp une float {first_lane(v, factor)}, 1.0")
-    when(lines, scaled, lambda: each(lambda k, y, i, mask: v.mul(y, factor)))
+    count_loop(lines, 0, count, look)
+    when(factor.lane(0).differs(1.0), lambda: each(lambda k, y, i, mask: y * factor))
     for summand in range(summands):
-        pair = PAIR.read(lines, len(HEAD) + len(PAIR) * summand)
+        pair = PAIR.lazily(lines, len(HEAD) + len(PAIR) * summand)
+        x, weight = pair.X, v.load_one(pair.w)
 
-        def added(k: str, y: str, i: str, mask: str | None, x: str = pair.X, weight: str = v.load_one(pair.w)) -> str:
-            return v.add(y, v.mul(weight, v.load(row_at(lines, x, k, width), i, mask)))
+        def added(k: Term, y: Term, i: Term, mask: Term | None, x: Term = x, weight: Term = weight) -> Term:
+            return y + weight * v.load(x.at(k * width), i, mask)
 
         each(added)
 

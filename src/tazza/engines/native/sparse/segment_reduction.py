@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tazza.codegen.block import BlockLaunch, Check, Memory, Scratch, Slot, Word
-from tazza.codegen.emit import Lines, Vector
 from tazza.codegen.fields import Fields
+from tazza.codegen.function import Emission
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import KINDS, carry_loop, count_loop, lane_sums, lanes_of
-from tazza.codegen.rows import LINES_ASKED, ROWS, ask_ahead, element, finish_status, index_at, stop_if
-from tazza.codegen.vector import Emission
+from tazza.codegen.loop import carry_loop, count_loop, lane_sums, lanes_of
+from tazza.codegen.rows import LINES_ASKED, ROWS, ask_ahead, finish_status, index_at, stop_if
+from tazza.codegen.term import Lines, Term
+from tazza.codegen.vector import KINDS, Vector
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.embedding.codes import Codes, Row
@@ -32,7 +33,7 @@ from tazza.tensor import DataType, TensorSpec
 from tazza.tensor.expression import Expression
 
 FLOAT = DataType.FLOAT
-POINTERS = "by starts order DATA INDICES SCALARS Y dY dX dSCALARS scale_bias"
+POINTERS = "by:i32 starts:i64 order:i64 DATA INDICES SCALARS Y dY dX dSCALARS scale_bias"
 BLOCK = Fields("rows table", addresses=POINTERS, after=ROWS)
 """N = M segments, D elements of a row, rows that are taken, rows of the table; 0 where there is no such blob."""
 AHEAD = 12
@@ -76,79 +77,68 @@ class Segments:
     def __init__(self, lines: Lines, work: Work) -> None:
         """Read the words, and write where segments begin."""
         self.lines, self.work, self.v = lines, work, lanes_of(lines)
-        self.at = at = BLOCK.load(lines)
+        self.at = at = BLOCK.loaded(lines)
         self.count, self.width, self.rows, self.table = at.N, at.D, at.rows, at.table
         self.places = Places(lines, self.count, self.rows, at.by, at.starts, at.order)
         divide(work.division, self.places)
 
-    def each(self, body: Callable[[str, str, str], None]) -> None:
+    def each(self, body: Callable[[Term, Term, Term], None]) -> None:
         """Run `body(m, begin, end)` for the segments of this thread, which has its part of the rows."""
         lines, p = self.lines, self.places
 
-        def segment(m: str) -> None:
-            begin, end = p.start(m), p.start(lines.let(f"add i64 {m}, 1"))
+        def segment(m: Term) -> None:
+            begin, end = p.start(m), p.start(m + 1)
             if self.work.index_bits:
                 count_loop(lines, begin, end, self._look)
             body(m, begin, end)
 
         count_loop(lines, *shared_rows(lines, self.rows, self.count, p.start), segment)
 
-    def place(self, i: str) -> str:
+    def place(self, i: Term) -> Term:
         """Return which of the rows that are taken is number i in the order of segments."""
-        if not self.work.ordered:
-            return i
-        return self.lines.let(f"load i64, ptr {element(self.lines, self.at['order'], i, 'i64')}")
+        return self.at.order[i] if self.work.ordered else i
 
-    def picked(self, place: str) -> str:
+    def picked(self, place: Term) -> Term:
         """Return the row of DATA of one that is taken."""
         bits = self.work.index_bits
-        if not bits:
-            return place
-        return index_at(self.lines, self.at["INDICES"], place, bits)
+        return index_at(self.at.INDICES, place, bits) if bits else place
 
-    def _look(self, i: str) -> None:
-        lines = self.lines
+    def _look(self, i: Term) -> None:
         if not self.work.ordered:
             # A row in few bits is short.
             asked = LINES_ASKED if self.work.codes is None else LINES_ASKED // 2
-            ask_ahead(lines, (i, AHEAD, self.rows), self._begins, asked)
-        stop_if(lines, lines.let(f"icmp uge i64 {self.picked(self.place(i))}, {self.table}"))
+            ask_ahead((i, AHEAD, self.rows), self._begins, asked)
+        stop_if(self.picked(self.place(i)).outside(self.table))
 
-    def _begins(self, i: str) -> list[str]:
+    def _begins(self, i: Term) -> list[Term]:
         """Return the address of the row of DATA that index i picks, right or wrong."""
         number, codes = self.picked(i), self.work.codes
-        if codes is None:
-            nbytes = self.lines.let(f"mul i64 {self.width}, {self.work.dtype.itemsize}")
-        else:
-            nbytes = codes.row_bytes(self.lines, self.width)
-        return [element(self.lines, self.at["DATA"], self.lines.let(f"mul i64 {number}, {nbytes}"), "i8")]
+        nbytes = self.width * self.work.dtype.itemsize if codes is None else codes.row_bytes(self.width)
+        return [self.at.DATA.bytes_on(number * nbytes)]
 
-    def row(self, name: str, number: str, n: str, dtype: DataType = FLOAT) -> str:
+    def row(self, name: str, number: Term, n: Term, dtype: DataType = FLOAT) -> Term:
         """Return the address of element n of a row."""
-        lines = self.lines
-        offset = lines.let(f"add i64 {lines.let(f'mul i64 {number}, {self.width}')}, {n}")
-        return element(lines, self.at[name], offset, KINDS[dtype])
+        return self.at[name].of(KINDS[dtype]).at(number * self.width + n)
 
-    def vectors(self, name: str, number: str, n: str, vectors: int, mask: str | None) -> list[str]:
+    def vectors(self, name: str, number: Term, n: Term, vectors: int, mask: Term | None) -> list[Term]:
         """Return so many vectors of a row from element n on."""
         if name == "DATA" and self.work.codes is not None:
-            row = Row(self.at[name], self.at["scale_bias"], number, self.width)
+            row = Row(self.at[name], self.at.scale_bias, number, self.width)
             return self.work.codes.decoded(self.v, row, n, vectors, mask)
         dtype = self.work.dtype if name == "DATA" else FLOAT
         at = self.row(name, number, n, dtype)
-        return [self.v.load(at, str(q * self.v.count), mask, dtype=dtype) for q in range(vectors)]
+        return [self.v.load(at, q * self.v.count, mask, dtype=dtype) for q in range(vectors)]
 
-    def scalar(self, place: str) -> str:
+    def scalar(self, place: Term) -> Term:
         """Return a vector full of the scalar of a row."""
-        return self.v.load_one(element(self.lines, self.at["SCALARS"], place))
+        return self.v.load_one(self.at.SCALARS.at(place))
 
-    def size(self, begin: str, end: str) -> str:
+    def size(self, begin: Term, end: Term) -> Term:
         """Return a vector full of the number of rows of a segment."""
-        lines = self.lines
-        return self.v.splat(lines.let(f"uitofp i64 {lines.let(f'sub i64 {end}, {begin}')} to float"))
+        return self.v.full((end - begin).to_unsigned("float"))
 
 
-def written(v: Vector, text: str, values: Mapping[str, str]) -> str:
+def written(v: Vector, text: str, values: Mapping[str, Term]) -> Term:
     """Return the vector of a formula."""
     return Emission(v, values).write(Expression.parse(text))
 
@@ -161,32 +151,28 @@ def write_reduction(lines: Lines, work: Work) -> None:
     s, reducer = Segments(lines, work), work.reducer
     v = s.v
 
-    def segment(m: str, begin: str, end: str) -> None:
-        n = s.size(begin, end)
-        is_empty = lines.let(f"icmp eq i64 {begin}, {end}")
+    def segment(m: Term, begin: Term, end: Term) -> None:
+        n, is_empty = s.size(begin, end), begin.equals(end)
 
-        def tile(at: str, vectors: int, mask: str | None) -> None:
-            def joined(start: float, text: str, tops: Sequence[str]) -> list[str]:
-                def join(i: str, sums: Sequence[str]) -> list[str]:
+        def tile(at: Term, vectors: int, mask: Term | None) -> None:
+            def joined(start: float, text: str, tops: Sequence[Term]) -> list[Term]:
+                def join(i: Term, sums: Sequence[Term]) -> list[Term]:
                     place = s.place(i)
                     rows = s.vectors("DATA", s.picked(place), at, vectors, mask)
                     more = {"n": n, **({"w": s.scalar(place)} if reducer.weighted else {})}
-                    return [
-                        written(v, text, {**more, "y": y, "x": x, "top": top})
-                        for y, x, top in zip(sums, rows, tops, strict=True)
-                    ]
+                    given = zip(sums, rows, tops, strict=True)
+                    return [written(v, text, {**more, "y": y, "x": x, "top": top}) for y, x, top in given]
 
-                return carry_loop(v, begin, end, [v.constant(start)] * vectors, join)
+                return carry_loop(begin, end, [v.constant(start)] * vectors, join)
 
             tops = [v.constant(0.0)] * vectors
             if reducer.topped:
                 tops = [written(v, "where(isfinite(y), y, 0)", {"y": y}) for y in joined(-math.inf, "max(y, x)", tops)]
             for q, (y, top) in enumerate(zip(joined(reducer.start, reducer.join, tops), tops, strict=True)):
-                result = written(v, reducer.finish, {"y": y, "n": n, "top": top})
-                kept = lines.let(f"select i1 {is_empty}, {v.type} {v.constant(0.0)}, {v.type} {result}")
-                v.store(kept, s.row("Y", m, at), str(q * v.count), mask)
+                result = is_empty.choose(0.0, written(v, reducer.finish, {"y": y, "n": n, "top": top}))
+                v.store(result, s.row("Y", m, at), q * v.count, mask)
 
-        tiles(v, "0", s.width, TILE, tile)
+        tiles(v, 0, s.width, TILE, tile)
 
     s.each(segment)
 
@@ -199,17 +185,14 @@ def write_spread(lines: Lines, work: Work) -> None:
     s, reducer = Segments(lines, work), work.reducer
     v, names = s.v, Expression.parse(work.reducer.back).names
 
-    def segment(m: str, begin: str, end: str) -> None:
+    def segment(m: Term, begin: Term, end: Term) -> None:
         n = s.size(begin, end)
 
-        def tile(at: str, vectors: int, mask: str | None) -> None:
-            known = {
-                name: s.vectors(blob, m, at, vectors, mask)
-                for name, blob in (("dy", "dY"), ("y", "Y"))
-                if name in names
-            }
+        def tile(at: Term, vectors: int, mask: Term | None) -> None:
+            blobs = {name: blob for name, blob in (("dy", "dY"), ("y", "Y")) if name in names}
+            known = {name: s.vectors(blob, m, at, vectors, mask) for name, blob in blobs.items()}
 
-            def row(i: str) -> None:
+            def row(i: Term) -> None:
                 place = s.place(i)
                 mine = dict(known)
                 if "x" in names:
@@ -219,28 +202,26 @@ def write_spread(lines: Lines, work: Work) -> None:
                 target = s.row("dX", place, at)
                 for q in range(vectors):
                     values = {"n": n, **{name: found[q] for name, found in mine.items()}}
-                    v.store(written(v, reducer.back, values), target, str(q * v.count), mask)
+                    v.store(written(v, reducer.back, values), target, q * v.count, mask)
 
             count_loop(lines, begin, end, row)
 
-        tiles(v, "0", s.width, TILE, tile)
+        tiles(v, 0, s.width, TILE, tile)
         if work.weights:
             count_loop(lines, begin, end, lambda i: _weigh(s, m, s.place(i)))
 
     s.each(segment)
 
 
-def _weigh(s: Segments, m: str, place: str) -> None:
+def _weigh(s: Segments, m: Term, place: Term) -> None:
     """Write what the scalar of a row gets: a sum over its elements."""
-    lines, v = s.lines, s.v
-    row = s.picked(place)
+    v, row = s.v, s.picked(place)
 
-    def term(i: str, mask: str | None) -> str:
+    def term(i: Term, mask: Term | None) -> Term:
         values = {"dy": s.vectors("dY", m, i, 1, mask)[0], "x": s.vectors("DATA", row, i, 1, mask)[0]}
         return written(v, s.work.reducer.back_scalar, values)
 
-    total = v.sum(lane_sums(v, "0", s.width, term))
-    lines.do(f"store float {total}, ptr {element(lines, s.at['dSCALARS'], place)}")
+    s.at.dSCALARS[place] = lane_sums(v, 0, s.width, term).sum()
 
 
 NO_OTHERS: Mapping[str, str] = {}
@@ -277,7 +258,7 @@ def segment_launch(
     starts, order = 8 * (shapes.segments + 1), 8 * shapes.rows if work.ordered else 0
     own = op.schema.dynamic  # sizes were found just now: there is no scratch memory of theirs
     places: dict[str, Word] = {
-        **dict.fromkeys(POINTERS.split(), 0),
+        **dict.fromkeys((name for name, type in BLOCK.types.items() if type == "ptr"), 0),
         "by": Slot(division.letter),
         "starts": Memory(starts) if own else Scratch(),
         "order": Memory(order) if own else Scratch(starts),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from tazza.codegen.block import BlockLaunch
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
-from tazza.codegen.loop import count_loop, share, step_loop
-from tazza.codegen.rows import ROWS, element, index_at
+from tazza.codegen.loop import count_loop, fold_loop, share
+from tazza.codegen.rows import ROWS
+from tazza.codegen.term import Lines, Term
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.move import copies
 from tazza.operator import OpView, SizedLaunch, Unsupported
@@ -17,29 +17,24 @@ from tazza.ops.sparse.segment import row_count
 from tazza.ops.sparse.segment_rows import LENGTHS_TILE
 from tazza.tensor import TensorSpec
 
-BLOCK = Fields("written", addresses="lengths X Y", after=ROWS)
+BLOCK = Fields("written", addresses="lengths:i32 X Y", after=ROWS)
 """N rows of D elements, and how many rows are written."""
 
 
 def write_tile(lines: Lines, itemsize: int) -> None:
     """Write row n of X at the places of Y that are its own and this thread's."""
-    read = BLOCK.read(lines)
-    width, count, lengths, source, target = read.D, read.N, read.lengths, read.X, read.Y
+    read, kind = BLOCK.lazily(lines), f"i{8 * itemsize}"
+    width, count, lengths, source, target = read.D, read.N, read.lengths, read.X.of(kind), read.Y.of(kind)
     first, behind = share(lines, read.written)
-    copy, kind = copies(lines, itemsize), f"i{8 * itemsize}"
+    copy, none = copies(lines, itemsize), lines.number(0)
 
-    def start(pointer: str, row: str) -> str:
-        return element(lines, pointer, lines.let(f"mul i64 {row}, {width}"), kind)
+    def row(n: Term, before: Term) -> Term:
+        end = before + lengths[n].to("i64")
+        begin, last, x = before.at_least(first), end.at_most(behind), source.at(n * width)
+        count_loop(lines, begin, last, lambda at: copy(target.at(at * width), x, none, width))
+        return end
 
-    def row(n: str, before: str) -> list[str]:
-        end = lines.let(f"add i64 {before}, {index_at(lines, lengths, n, 32)}")
-        begin = lines.most(before, first)
-        last = lines.least(end, behind)
-        x = start(source, n)
-        count_loop(lines, begin, last, lambda at: copy(start(target, at), x, "0", width))
-        return [end]
-
-    step_loop(lines, "i64", ("0", count, 1), ["0"], lambda n, written: row(n, written[0]))
+    fold_loop(0, count, none, row)
 
 
 @native(LENGTHS_TILE)

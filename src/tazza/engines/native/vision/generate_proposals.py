@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
-from tazza.codegen.loop import count_loop, each_vector, lanes_of
-from tazza.codegen.rows import element, when
+from tazza.codegen.loop import count_loop, each_vector, lanes_of, when
+from tazza.codegen.term import Lines, Term
 from tazza.data_class import dataclass
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Array, Call, Launch, Operands, OpView, Unsupported
@@ -21,51 +20,48 @@ from tazza.tensor import DataType, TensorSpec
 from tazza.tensor.allocation import address_of
 
 FLOAT = DataType.FLOAT
-BLOCK = Fields("threads count most", own="stayed", doubles="threshold plus", addresses="x1 y1 x2 y2 area gone stay")
+BLOCK = Fields("threads count most", own="stayed", doubles="threshold plus", addresses="x1 y1 x2 y2 area gone stay:i64")
 """Boxes, how many may stay and do by now, and addresses; the coordinates lie apart."""
 
 
 def write_suppression(lines: Lines) -> None:
     """Write into `stay` the numbers of the boxes that stay; `gone` marks those that do not."""
     v = lanes_of(lines)
-    at = BLOCK.read(lines)
+    at = BLOCK.lazily(lines)
     count, most, gone, stay, stayed = at.count, at.most, at.gone, at.stay, at.address("stayed")
     corners = [at.x1, at.y1, at.x2, at.y2, at.area]
-    threshold, plus = v.of_double(at.threshold), v.of_double(at.plus)
-    zero, one = v.constant(0.0), v.constant(1.0)
+    threshold, plus = v.full(at.threshold), v.full(at.plus)
+    zero = v.constant(0.0)
 
-    def look(i: str) -> None:
-        number = lines.let(f"load i64, ptr {stayed}")
-        lines.do(f"store i64 {i}, ptr {element(lines, stay, number, 'i64')}")
-        lines.do(f"store i64 {lines.let(f'add i64 {number}, 1')}, ptr {stayed}")
-        own = [v.splat(lines.let(f"load float, ptr {element(lines, each, i)}")) for each in corners]
+    def look(i: Term) -> None:
+        number = stayed.load()
+        stay[number] = i
+        stayed.store(number + 1)
+        own = [v.full(each[i]) for each in corners]
 
-        def behind(j: str, mask: str | None) -> None:
+        def behind(j: Term, mask: Term | None) -> None:
             x1, y1, x2, y2, area = (v.load(each, j, mask) for each in corners)
-            wide = v.add(v.sub(least(own[2], x2), most_of(own[0], x1)), plus)
-            high = v.add(v.sub(least(own[3], y2), most_of(own[1], y1)), plus)
-            both = v.mul(most_of(wide, zero), most_of(high, zero))
-            either = v.sub(v.add(own[4], area), both)
+            wide = least(own[2], x2) - most_of(own[0], x1) + plus
+            high = least(own[3], y2) - most_of(own[1], y1) + plus
+            both = most_of(wide, zero) * most_of(high, zero)
+            either = own[4] + area - both
             before = v.load(gone, j, mask)
-            marked = v.select(v.compare("ogt", both, v.mul(threshold, either)), one, before)
-            marked = v.select(v.compare("oeq", either, zero), one, marked)  # 0 / 0 is not below a threshold either
+            marked = (both > threshold * either).choose(1.0, before)
+            marked = either.equals(zero).choose(1.0, marked)  # 0 / 0 is not below a threshold either
             v.store(marked, gone, j, mask)
 
-        each_vector(v, lines.let(f"add i64 {i}, 1"), count, behind)
+        each_vector(v, i + 1, count, behind)
 
-    def least(a: str, b: str) -> str:
-        return v.select(v.compare("olt", b, a), b, a)
+    def least(a: Term, b: Term) -> Term:
+        return (b < a).choose(b, a)
 
-    def most_of(a: str, b: str) -> str:
-        return v.select(v.compare("ogt", b, a), b, a)
+    def most_of(a: Term, b: Term) -> Term:
+        return (b > a).choose(b, a)
 
-    def box(i: str) -> None:
-        mark = lines.let(f"load float, ptr {element(lines, gone, i)}")
-        there = lines.let(f"fcmp oeq float {mark}, 0.0")
-        more = lines.let(f"icmp slt i64 {lines.let(f'load i64, ptr {stayed}')}, {most}")
-        when(lines, lines.let(f"and i1 {there}, {more}"), lambda: look(i))
+    def box(i: Term) -> None:
+        when(gone[i].equals(0.0) & (stayed.load() < most), lambda: look(i))
 
-    count_loop(lines, "0", count, box)
+    count_loop(lines, 0, count, box)
 
 
 def suppress(kind: Boxes, boxes: Array, threshold: float, most: int) -> Array:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 
 from tazza.codegen.block import BlockLaunch, Slot, all_float32
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import threads_of
 from tazza.codegen.loop import count_loop
-from tazza.codegen.rows import ROWS, each_row, element, row_at
+from tazza.codegen.rows import ROWS, each_row
+from tazza.codegen.term import Lines, Term
 from tazza.engines.native import SOURCES, native
 from tazza.operator import Launch, Unsupported
 from tazza.ops.vision.integral_image import INTEGRAL_IMAGE, INTEGRAL_IMAGE_GRADIENT
 from tazza.tensor import TensorSpec
 
-BLOCK = Fields("height read written stride", addresses="source target scratch", after=ROWS)
+BLOCK = Fields("height read written stride", addresses="source target scratch:double", after=ROWS)
 """N planes, D columns that are added up, rows, the columns of a row that is read and of one that is written, the
 doubles between the scratch rows of threads."""
 LINE = 8
@@ -24,44 +24,39 @@ LINE = 8
 
 def write_sums(lines: Lines, border: int) -> None:
     """Write the sums up to each pixel, behind `border` rows and columns of zeros."""
-    at = BLOCK.read(lines)
+    at = BLOCK.lazily(lines)
     height, width, read, written, source, target = at.height, at.D, at.read, at.written, at.source, at.target
-    sums = element(lines, at.scratch, lines.let(f"mul i64 %who, {at.stride}"), "double")
+    sums = at.scratch.at(lines.who * at.stride)
     # A row is read with one more element, the sum so far, which stands behind those of the columns.
-    total = element(lines, sums, width, "double")
+    total = sums.at(width)
 
-    def zero(i: str) -> None:
-        lines.do(f"store double 0.0, ptr {element(lines, sums, i, 'double')}")
-
-    def plane(p: str) -> None:
-        rows_read = height if border else lines.let(f"add i64 {height}, 1")
-        rows_written = lines.let(f"add i64 {height}, {border}")
-        x = row_at(lines, source, lines.let(f"mul i64 {p}, {rows_read}"), read)
-        y = row_at(lines, target, lines.let(f"mul i64 {p}, {rows_written}"), written)
-        count_loop(lines, "0", width, zero)
+    def plane(p: Term) -> None:
+        rows_read = height if border else height + 1
+        rows_written = height + border
+        x = source.at(p * rows_read * read)
+        y = target.at(p * rows_written * written)
+        count_loop(lines, 0, width, lambda i: sums.at(i).store(0.0))
         if border:
-            count_loop(lines, "0", written, lambda i: lines.do(f"store float 0.0, ptr {element(lines, y, i)}"))
+            count_loop(lines, 0, written, lambda i: y.at(i).store(0.0))
 
-        def row(h: str) -> None:
-            own, made = row_at(lines, x, h, read), row_at(lines, y, lines.let(f"add i64 {h}, {border}"), written)
-            lines.do(f"store double 0.0, ptr {total}")
+        def row(h: Term) -> None:
+            own, made = x.at(h * read), y.at((h + border) * written)
+            total.store(0.0)
             if border:
-                lines.do(f"store float 0.0, ptr {made}")
+                made.store(0.0)
 
-            def column(w: str) -> None:
-                value = lines.let(f"load float, ptr {element(lines, own, w)}")
-                before = lines.let(f"load double, ptr {total}")
-                along = lines.let(f"fadd double {before}, {lines.let(f'fpext float {value} to double')}")
-                lines.do(f"store double {along}, ptr {total}")
-                above = element(lines, sums, w, "double")
-                both = lines.let(f"fadd double {lines.let(f'load double, ptr {above}')}, {along}")
-                lines.do(f"store double {both}, ptr {above}")
-                to = element(lines, made, lines.let(f"add i64 {w}, {border}"))
-                lines.do(f"store float {lines.let(f'fptrunc double {both} to float')}, ptr {to}")
+            def column(w: Term) -> None:
+                value = own[w]
+                along = total.load() + value.to("double")
+                total.store(along)
+                above = sums.at(w)
+                both = above.load() + along
+                above.store(both)
+                made.at(w + border).store(both.to("float"))
 
-            count_loop(lines, "0", width, column)
+            count_loop(lines, 0, width, column)
 
-        count_loop(lines, "0", height, row)
+        count_loop(lines, 0, height, row)
 
     each_row(lines, plane)
 

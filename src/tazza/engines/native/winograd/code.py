@@ -17,11 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
-from tazza.codegen.loop import carry_loop, count_loop, lanes_below, share
-from tazza.codegen.rows import element, when
-from tazza.codegen.vector import finished
+from tazza.codegen.function import finished
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below, share, when
+from tazza.codegen.term import Lines, Term
 from tazza.data_class import dataclass
 from tazza.engines.native.winograd.algorithm import Algorithm
 from tazza.engines.native.winograd.transform import apply_twice
@@ -68,47 +67,44 @@ class _Writer(ImageWriter):
         super().__init__(lines, BLOCK)
         self.code = code
         self.S = self.tail.take(code.operands, "ptr")
-        self.V = element(lines, self.w.scratch, self.mul("%who", self.w.scratch_floats))
-        self.tiles_of_block = self.mul(self.w.block_rows, code.rows)
-        self.groups = self.pieces(self.w.C, self.v.count)
-        self.v_matrix = self.add(self.mul(self.mul(self.groups, self.tiles_of_block), self.v.count), GAP)
-        self.m_matrix = self.add(self.mul(self.mul(self.w.slice_panels, self.tiles_of_block), self.panel), GAP)
-        self.M = element(lines, self.V, self.mul(self.v_matrix, self.code.algorithm.a**2))
+        self.V = self.w.scratch.at(lines.who * self.w.scratch_floats)
+        self.tiles_of_block = self.w.block_rows * code.rows
+        self.groups = self.w.C.pieces(self.v.count)
+        self.v_matrix = self.groups * self.tiles_of_block * self.v.count + GAP
+        self.m_matrix = self.w.slice_panels * self.tiles_of_block * self.panel + GAP
+        self.M = self.V.at(self.v_matrix * self.code.algorithm.a**2)
 
     def write(self) -> None:
         w, lines = self.w, self.lines
-        blocks = self.pieces(w.tiles, self.tiles_of_block)
         # Items i = block * slices + slice: those of one block stand side by side.
-        first, last = share(lines, self.mul(blocks, w.slices))
+        first, last = share(lines, w.tiles.pieces(self.tiles_of_block) * w.slices)
 
-        def item(i: str) -> None:
+        def item(i: Term) -> None:
             # Tiles begin ... begin + count of the block, panels panel ... panel + some of the slice.
-            begin = self.mul(self.div(i, w.slices), self.tiles_of_block)
-            count = self.least(self.sub(w.tiles, begin), self.tiles_of_block)
-            panel = self.mul(self.rem(i, w.slices), w.slice_panels)
-            some = self.least(self.sub(self.pieces(w.K, self.panel), panel), w.slice_panels)
+            begin = i // w.slices * self.tiles_of_block
+            count = (w.tiles - begin).at_most(self.tiles_of_block)
+            panel = i % w.slices * w.slice_panels
+            some = (w.K.pieces(self.panel) - panel).at_most(w.slice_panels)
             # V of a block is written with the first of its slices that this thread has; for the others it is there.
-            begins = lines.let(f"icmp eq i64 {i}, {first}")
-            anew = lines.let(f"icmp eq i64 {panel}, 0")
-            when(lines, lines.let(f"or i1 {begins}, {anew}"), lambda: self.transform(begin, count))
-            self.multiply(count, panel, some, [self.expected(self.add(i, 1), last), self.results(begin, count)])
+            when(i.equals(first) | panel.equals(0), lambda: self.transform(begin, count))
+            self.multiply(count, panel, some, [self.expected(i + 1, last), self.results(begin, count)])
             self.gather(begin, count, panel, some)
 
         count_loop(lines, first, last, item)
 
-    def transform(self, begin: str, count: str) -> None:
+    def transform(self, begin: Term, count: Term) -> None:
         """Write V for tiles begin, begin + 1 ..."""
         w, plan = self.w, self.code.algorithm
 
-        def tile(place: str, image: str, row: str, column: str) -> None:
+        def tile(place: Term, image: Term, row: Term, column: Term) -> None:
             # d: a x a pixels of X that begin in the padding, so far above and left of the outputs; 0 beyond H x W.
-            y, x = self.sub(row, w.top), self.sub(column, w.left)
+            y, x = row - w.top, column - w.left
             edges = self.inside(y, plan.a, w.H), self.inside(x, plan.a, w.W)
 
-            def keep(group: str, number: int, value: str) -> None:
+            def keep(group: Term, number: int, value: Term) -> None:
                 # x = number and c / L = group: V[x][c / L][place].
-                within = self.mul(self.add(self.mul(group, self.tiles_of_block), place), self.v.count)
-                self.put(value, self.V, self.add(self.mul(self.v_matrix, number), within))
+                within = (group * self.tiles_of_block + place) * self.v.count
+                self.put(value, self.V, self.v_matrix * number + within)
 
             # B^T d B for each vector of channels.
             self.transform_tile(self.at(w.X, "x", image, y, x), "x", edges, w.C, plan.data, keep)
@@ -116,129 +112,109 @@ class _Writer(ImageWriter):
         # All tiles of the block, which lie m outputs apart.
         self.each_tile(begin, count, plan.m, tile)
 
-    def expected(self, item: str, last: str) -> Expected:
+    def expected(self, item: Term, last: Term) -> Expected:
         """Return the tiles that an item transforms: none from the last on, and where it is of the same block."""
         w, plan = self.w, self.code.algorithm
-        begin = self.mul(self.div(item, w.slices), self.tiles_of_block)
-        follows = self.lines.let(f"icmp slt i64 {item}, {last}")
-        begins = self.lines.let(f"icmp eq i64 {self.rem(item, w.slices)}, 0")
-        there = self.lines.let(f"and i1 {follows}, {begins}")
-        end = self.lines.let(f"select i1 {there}, i64 {w.tiles}, i64 {begin}")
-        count = self.least(self.sub(end, begin), self.tiles_of_block)
+        begin = item // w.slices * self.tiles_of_block
+        there = (item < last) & (item % w.slices).equals(0)
+        count = (there.choose(w.tiles, begin) - begin).at_most(self.tiles_of_block)
         shared = plan.a - plan.m
-        source = Source(w.X, "x", self.sub(w.top, shared), self.sub(w.left, shared))
-        return Expected(begin, count, plan.m, (source,), str(plan.a**2))
+        source = Source(w.X, "x", w.top - shared, w.left - shared)
+        return Expected(begin, count, plan.m, (source,), plan.a**2)
 
-    def results(self, begin: str, count: str) -> Expected:
+    def results(self, begin: Term, count: Term) -> Expected:
         """Return the outputs of a block; none of them where other threads write a part of each pixel."""
-        alone = self.lines.let(f"icmp eq i64 {self.w.slices}, 1")
-        some = self.lines.let(f"select i1 {alone}, i64 {count}, i64 0")
-        plan = self.code.algorithm
-        return Expected(begin, some, plan.m, (Source(self.w.Y, "y", write=True),), str(plan.a**2))
+        plan, some = self.code.algorithm, self.w.slices.equals(1).choose(count, 0)
+        return Expected(begin, some, plan.m, (Source(self.w.Y, "y", write=True),), plan.a**2)
 
-    def multiply(self, count: str, panel: str, panels: str, expected: Sequence[Expected]) -> None:
+    def multiply(self, count: Term, panel: Term, panels: Term, expected: Sequence[Expected]) -> None:
         """Write M for the panels of a slice."""
         w, L, rows = self.w, self.v.count, self.code.rows
-        depth = self.mul(self.groups, L)
-        u_panel = self.mul(depth, self.panel)
-        blocks = self.pieces(count, rows)
+        u_panel = self.groups * L * self.panel
+        blocks = count.pieces(rows)
 
         # M[x] = V[x] U[x] for each of the a * a places x of a tile: the sum over c of their products at that place is
         # a product of matrices by itself (Algorithm 1 of Lavin and Gray, where x is a pair of indices).
-        def matrix(x: str) -> None:
+        def matrix(x: Term) -> None:
             for one in expected:
                 self.expect(one, x)
-            U = element(self.lines, w.U, self.add(self.mul(x, w.u_matrix), self.mul(panel, u_panel)))
-            V = element(self.lines, self.V, self.mul(x, self.v_matrix))
-            M = element(self.lines, self.M, self.mul(x, self.m_matrix))
+            U = w.U.at(x * w.u_matrix + panel * u_panel)
+            V, M = self.V.at(x * self.v_matrix), self.M.at(x * self.m_matrix)
 
             # For each panel of the slice: U[x][panel], C x 2 L, is read by all tiles of the block.
-            def columns(p: str) -> None:
-                filters = element(self.lines, U, self.mul(p, u_panel))
+            def columns(p: Term) -> None:
+                filters = U.at(p * u_panel)
 
                 # For each register tile: R tiles of V, R x C, give R x 2 L of M[x][panel].
-                def block(r: str) -> None:
-                    tile = self.mul(r, rows)
-                    target = element(
-                        self.lines, M, self.mul(self.add(self.mul(p, self.tiles_of_block), tile), self.panel)
-                    )
-                    self.register_tile(element(self.lines, V, self.mul(tile, L)), filters, target)
+                def block(r: Term) -> None:
+                    tile = r * rows
+                    target = M.at((p * self.tiles_of_block + tile) * self.panel)
+                    self.register_tile(V.at(tile * L), filters, target)
 
-                count_loop(self.lines, "0", blocks, block)
+                count_loop(self.lines, 0, blocks, block)
 
-            count_loop(self.lines, "0", panels, columns)
+            count_loop(self.lines, 0, panels, columns)
 
-        count_loop(self.lines, "0", str(self.code.algorithm.a**2), matrix)
+        count_loop(self.lines, 0, self.code.algorithm.a**2, matrix)
 
-    def register_tile(self, V: str, U: str, M: str) -> None:
+    def register_tile(self, V: Term, U: Term, M: Term) -> None:
         """M = V @ U for R tiles and one panel: 2 R vectors of sums, that the loop over the channels carries."""
         v, L, rows = self.v, self.v.count, self.code.rows
-        step = self.mul(self.tiles_of_block, L)
+        step = self.tiles_of_block * L
 
         # For each vector of L channels: V[x][c / L] has L numbers of a tile side by side, U[x][panel] L rows.
-        def channels(group: str, sums: Sequence[str]) -> Sequence[str]:
+        def channels(group: Term, sums: Sequence[Term]) -> Sequence[Term]:
             found = list(sums)
-            tiles = element(self.lines, V, self.mul(group, step))
-            filters = element(self.lines, U, self.mul(group, L * self.panel))
+            tiles, filters = V.at(group * step), U.at(group * (L * self.panel))
             # For each channel c of the vector, its row of filters: two vectors of output channels, k and k + L.
             for c in range(L):
                 for half in range(2):
-                    self.lines.prefetch(filters, 4 * ((c + AHEAD) * self.panel + half * L))
-                pair = self.pair(element(self.lines, filters, str(c * self.panel)))
+                    filters.prefetch(4 * ((c + AHEAD) * self.panel + half * L))
+                pair = self.pair(filters.at(c * self.panel))
                 # M[r][k] += V[r][c] * U[c][k] for each of the R tiles.
-                numbers = [element(self.lines, tiles, str(r * L + c)) for r in range(rows)]
-                found = self.add_outer(found, numbers, pair)
+                found = self.add_outer(found, [tiles.at(r * L + c) for r in range(rows)], pair)
             return found
 
         # The sum over c / L; channels beyond C are 0 in V and in U.
-        sums = carry_loop(v, "0", self.groups, [v.constant(0.0)] * (2 * rows), channels)
+        sums = carry_loop(0, self.groups, [v.constant(0.0)] * (2 * rows), channels)
         # M[x][panel][tile + i / 2], half i % 2.
         for i, value in enumerate(sums):
-            v.store(value, M, str(i * L), None)
+            self.put(value, M, i * L)
 
-    def gather(self, begin: str, count: str, panel: str, panels: str) -> None:
+    def gather(self, begin: Term, count: Term, panel: Term, panels: Term) -> None:
         """Write Y for the panels of a slice."""
         w, v, plan = self.w, self.v, self.code.algorithm
-        k_begin = self.mul(panel, self.panel)
-        k_end = self.least(w.K, self.mul(self.add(panel, panels), self.panel))
-        vectors = self.pieces(self.sub(k_end, k_begin), v.count)
+        k_begin = panel * self.panel
+        vectors = (w.K.at_most((panel + panels) * self.panel) - k_begin).pieces(v.count)
 
-        def tile(place: str, image: str, row: str, column: str) -> None:
+        def tile(place: Term, image: Term, row: Term, column: Term) -> None:
             # Outputs of the tile that there are: fewer than m x m at the lower and right edge.
-            down = self.inside(row, plan.m, w.oH)
-            across = self.inside(column, plan.m, w.oW)
+            down, across = self.inside(row, plan.m, w.oH), self.inside(column, plan.m, w.oW)
             Y, *S = (self.at(start, "y", image, row, column) for start in (w.Y, *self.S))
 
-            def lanes(i: str) -> None:
+            def lanes(i: Term) -> None:
                 # For each vector of output channels k of the slice: half i % 2 of panel i / 2.
-                k = self.add(k_begin, self.mul(i, v.count))
-                some = lanes_below(v, self.sub(w.K, k))
+                k = k_begin + i * v.count
+                some = lanes_below(v, w.K - k)
                 masks = self.masks(down, across, some)
-                within = self.add(self.mul(self.div(i, 2), self.tiles_of_block), place)
-                half = self.mul(self.rem(i, 2), v.count)
-                source = self.add(self.mul(within, self.panel), half)
+                within = i // 2 * self.tiles_of_block + place
+                half = i % 2 * v.count
+                source = within * self.panel + half
                 # M of the tile, a x a: place x = y * a + x of M[x][panel][tile].
                 products = [
-                    [
-                        v.load(self.M, self.add(self.mul(self.m_matrix, y * plan.a + x), source), None)
-                        for x in range(plan.a)
-                    ]
+                    [v.load(self.M, self.m_matrix * (y * plan.a + x) + source, None) for x in range(plan.a)]
                     for y in range(plan.a)
                 ]
                 # b[k], once for all outputs of the tile.
                 bias = v.load(w.b, k, some) if self.code.bias else None
                 # Y = epilogue(A^T M A + b): for each row y and column x of the m x m outputs.
-                for y, line in enumerate(apply_twice(v, plan.inverse, products)):
+                for y, line in enumerate(apply_twice(plan.inverse, products)):
                     for x, value in enumerate(line):
-                        found = value if bias is None else v.add(value, bias)
+                        found = value if bias is None else value + bias
                         others = [v.load(self.pixel(s, y, x, "y"), k, masks[y][x]) for s in S]
-                        v.store(
-                            finished(self.v, self.code.epilogue, found, others),
-                            self.pixel(Y, y, x, "y"),
-                            k,
-                            masks[y][x],
-                        )
+                        found = finished(v, self.code.epilogue, found, others)
+                        v.store(found, self.pixel(Y, y, x, "y"), k, masks[y][x])
 
-            count_loop(self.lines, "0", vectors, lanes)
+            count_loop(self.lines, 0, vectors, lanes)
 
         self.each_tile(begin, count, plan.m, tile)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from itertools import chain
 
 from tazza.codegen.block import BlockLaunch, Slot
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
 from tazza.codegen.image import filter_steps, filters_to_pack
 from tazza.codegen.kernel import lane_count
 from tazza.codegen.loop import count_loop, lanes_below, lanes_of, share
-from tazza.codegen.rows import element
+from tazza.codegen.term import Lines, Term
 from tazza.codegen.writer import gather
 from tazza.data_class import dataclass
 from tazza.engines.native import native
@@ -97,49 +96,46 @@ class _Code:
 
     def write(self, lines: Lines) -> None:
         """Write the work of one thread."""
-        v, w = lanes_of(lines), BLOCK.load(lines)
-        C, K, k_step, c_step = w.C, w.K, w.w_k, w.w_c
-        depth = _rounded(lines, C, v.count)
-        panels = lines.let(f"udiv i64 {_rounded(lines, K, 2 * v.count)}, {2 * v.count}")
-        start = element(lines, w.W, w.origin)
+        v, w, r = lanes_of(lines), BLOCK.loaded(lines), self.form.r
+        depth, panels = _rounded(w.C, v.count), _rounded(w.K, 2 * v.count) // (2 * v.count)
+        start = w.W.at(w.origin)
 
-        def row(i: str) -> None:
-            c = lines.let(f"urem i64 {i}, {depth}")
-            panel = lines.let(f"udiv i64 {i}, {depth}")
-            there = lines.let(f"icmp slt i64 {c}, {C}")
+        # For each input channel c of each panel, filled up to whole vectors: a row of U, which has 2 L numbers.
+        def row(i: Term) -> None:
+            c, panel = i % depth, i // depth
+            there = c < w.C
+            # For each vector of output channels k.
             for half in range(2):
-                k = lines.let(f"add i64 {lines.let(f'mul i64 {panel}, {2 * v.count}')}, {half * v.count}")
-                left = lines.let(f"select i1 {there}, i64 {lines.let(f'sub i64 {K}, {k}')}, i64 0")
-                mask = lanes_below(v, left)
-                at = lines.let(f"add i64 {lines.let(f'mul i64 {k}, {k_step}')}, {lines.let(f'mul i64 {c}, {c_step}')}")
-                _expect(lines, v.count, element(lines, start, at), k_step, lines.let(f"mul i64 {c_step}, {AHEAD}"))
+                k = panel * (2 * v.count) + half * v.count
+                mask = lanes_below(v, there.choose(w.K - k, 0))
+                at = k * w.w_k + c * w.w_c
+                _expect(v.count, start.at(at), w.w_k, w.w_c * AHEAD)
+                # W[k][c], r x r taps: L output channels, w_k apart, are the lanes of a vector.
                 taps = [
-                    [gather(v, _tap(lines, start, at, (y, w.w_y), (x, w.w_x)), k_step, mask) for x in range(r)]
-                    for y in range(r)
+                    [gather(v, _tap(start, at, w.w_y * y, w.w_x * x), w.w_k, mask) for x in range(r)] for y in range(r)
                 ]
-                place = lines.let(f"add i64 {lines.let(f'mul i64 {i}, {2 * v.count}')}, {half * v.count}")
-                for number, value in enumerate(chain(*apply_twice(v, self.algorithm.filters, taps))):
-                    index = lines.let(f"add i64 {lines.let(f'mul i64 {w.matrix}, {number}')}, {place}")
-                    lines.prefetch(element(lines, w.U, index), 4 * AHEAD * 2 * v.count, write=True)
+                place = i * (2 * v.count) + half * v.count
+                # U = G W G^T: number x of it goes to U[x][panel][c], half after half.
+                for number, value in enumerate(chain(*apply_twice(self.algorithm.filters, taps))):
+                    index = w.matrix * number + place
+                    w.U.at(index).prefetch(4 * AHEAD * 2 * v.count, write=True)
                     v.store(value, w.U, index, None)
 
-        r = self.form.r
-        count_loop(lines, *share(lines, lines.let(f"mul i64 {panels}, {depth}")), row)
+        count_loop(lines, *share(lines, panels * depth), row)
 
 
-def _expect(lines: Lines, lanes: int, here: str, k_step: str, ahead: str) -> None:
+def _expect(lanes: int, here: Term, k_step: Term, ahead: Term) -> None:
     """Ask for the filters of some output channels, so many elements ahead: they lie far from each other in memory."""
-    there = element(lines, here, ahead)
+    there = here.at(ahead)
     for lane in range(lanes):
-        lines.prefetch(element(lines, there, lines.let(f"mul i64 {k_step}, {lane}")), 0)
+        there.at(k_step * lane).prefetch(0)
 
 
-def _rounded(lines: Lines, count: str, unit: int) -> str:
+def _rounded(count: Term, unit: int) -> Term:
     """Return the next multiple of a power of two."""
-    return lines.let(f"and i64 {lines.let(f'add i64 {count}, {unit - 1}')}, {-unit}")
+    return (count + (unit - 1)) & -unit
 
 
-def _tap(lines: Lines, start: str, at: str, down: tuple[int, str], across: tuple[int, str]) -> str:
-    """Return the address of a tap, so many steps down and across from element `at`."""
-    y, x = (lines.let(f"mul i64 {step}, {count}") for count, step in (down, across))
-    return element(lines, start, lines.let(f"add i64 {lines.let(f'add i64 {at}, {y}')}, {x}"))
+def _tap(start: Term, at: Term, down: Term, across: Term) -> Term:
+    """Return the address of a tap, so many elements down and across from element `at`."""
+    return start.at(at + down + across)

@@ -9,30 +9,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from tazza.codegen.emit import Vector
+from tazza.codegen.term import Term
 from tazza.engines.native.winograd.algorithm import Matrix
 
 Row = Sequence[Fraction]
 
 
-def apply_matrix(v: Vector, matrix: Matrix, values: Sequence[str]) -> list[str]:
+def apply_matrix(matrix: Matrix, values: Sequence[Term]) -> list[Term]:
     """Return the rows of matrix @ values."""
     # matrix @ values = rows @ joined, with sums and differences of values among the latter.
-    rows, joined = _pair_columns(v, matrix, list(values))
-    results: dict[int, str] = {}
+    rows, joined = _pair_columns(matrix, list(values))
+    results: dict[int, Term] = {}
     # Rows e + o and e - o: e keeps the columns where they agree, o those where they differ in sign.
     for i, row in enumerate(rows):
         if i in results:
             continue
         partner = next((k for k in range(i + 1, len(rows)) if k not in results and _mirrors(row, rows[k])), None)
         if partner is None:
-            results[i] = _combination(v, row, joined)
+            results[i] = _combination(row, joined)
             continue
         even, odd = (
-            _combination(v, [(a + sign * b) / 2 for a, b in zip(row, rows[partner], strict=True)], joined)
+            _combination([(a + sign * b) / 2 for a, b in zip(row, rows[partner], strict=True)], joined)
             for sign in (1, -1)
         )
-        results[i], results[partner] = v.add(even, odd), v.sub(even, odd)
+        results[i], results[partner] = even + odd, even - odd
     return [results[i] for i in range(len(rows))]
 
 
@@ -45,10 +45,10 @@ def _mirrors(row: Row, other: Row) -> bool:
     return same > 0 and opposed > 0 and same + opposed > 2
 
 
-def _pair_columns(v: Vector, matrix: Matrix, values: list[str]) -> tuple[list[list[Fraction]], list[str]]:
+def _pair_columns(matrix: Matrix, values: list[Term]) -> tuple[list[list[Fraction]], list[Term]]:
     """Return an equal product in which columns that differ in signs only were replaced by sum and difference."""
     columns = [list(column) for column in zip(*matrix, strict=True)]
-    made, joined, done = list[list[Fraction]](), list[str](), set[int]()
+    made, joined, done = list[list[Fraction]](), list[Term](), set[int]()
     # Columns u and v that differ in signs: u a + v b = (u + v)/2 (a + b) + (u - v)/2 (a - b), half of it zeros.
     for i, column in enumerate(columns):
         if i in done:
@@ -59,29 +59,29 @@ def _pair_columns(v: Vector, matrix: Matrix, values: list[str]) -> tuple[list[li
             joined.append(values[i])
             continue
         done.add(partner)
-        for sign, value in ((1, v.add(values[i], values[partner])), (-1, v.sub(values[i], values[partner]))):
+        for sign, value in ((1, values[i] + values[partner]), (-1, values[i] - values[partner])):
             made.append([(a + sign * b) / 2 for a, b in zip(column, columns[partner], strict=True)])
             joined.append(value)
     return [list(row) for row in zip(*made, strict=True)], joined
 
 
-def _combination(v: Vector, row: Row, values: Sequence[str]) -> str:
+def _combination(row: Row, values: Sequence[Term]) -> Term:
     """Return the sum of c * value; those with a factor of 1 or -1 come first."""
     terms = sorted(((c, value) for c, value in zip(row, values, strict=True) if c), key=lambda term: abs(term[0]) != 1)
     (first, total), *rest = terms
     if first != 1:
-        total = v.neg(total) if first == -1 else v.mul(total, v.constant(float(first)))
+        total = -total if first == -1 else total * float(first)
     # total + c * value, without a product where c is 1 or -1.
     for c, value in rest:
         if abs(c) == 1:
-            total = v.add(total, value) if c == 1 else v.sub(total, value)
+            total = total + value if c == 1 else total - value
         else:
-            total = v.fma(value, v.constant(float(c)), total)
+            total = value.fma(float(c), total)
     return total
 
 
-def apply_twice(v: Vector, matrix: Matrix, values: Sequence[Sequence[str]]) -> list[list[str]]:
+def apply_twice(matrix: Matrix, values: Sequence[Sequence[Term]]) -> list[list[Term]]:
     """Return matrix @ values @ matrix^T, for values in rows."""
     # matrix @ values, column by column; then each row of that from the right: (matrix @ row^T)^T.
-    columns = [apply_matrix(v, matrix, column) for column in zip(*values, strict=True)]
-    return [apply_matrix(v, matrix, row) for row in zip(*columns, strict=True)]
+    columns = [apply_matrix(matrix, column) for column in zip(*values, strict=True)]
+    return [apply_matrix(matrix, row) for row in zip(*columns, strict=True)]

@@ -21,10 +21,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from tazza.codegen.emit import Lines
 from tazza.codegen.fields import Fields
-from tazza.codegen.loop import carry_loop, count_loop, lanes_below, share
-from tazza.codegen.rows import element, when
+from tazza.codegen.loop import carry_loop, count_loop, lanes_below, share, when
+from tazza.codegen.term import Lines, Number, Term
 from tazza.codegen.writer import scatter
 from tazza.data_class import dataclass
 from tazza.engines.native.winograd.algorithm import Algorithm
@@ -77,13 +76,13 @@ class _Writer(ImageWriter):
         self.rows = min(ROWS, L)
         self.size = unit_floats(L)
         self.products = code.algorithm.a**2
-        groups, vectors = self.pieces(w.C, L), self.pieces(w.K, self.panel)
-        self.c_tiles = self.mul(groups, L // self.rows)
-        self.units = self.mul(self.c_tiles, vectors)
-        self.piece = self.mul(w.block, L)
-        self.V = element(lines, w.scratch, self.mul("%who", w.thread_floats))
-        self.Z = element(lines, self.V, self.mul(w.v_matrix, self.products))
-        self.U = element(lines, self.Z, self.mul(w.z_matrix, self.products))
+        groups, vectors = w.C.pieces(L), w.K.pieces(self.panel)
+        self.c_tiles = groups * (L // self.rows)
+        self.units = self.c_tiles * vectors
+        self.piece = w.block * L
+        self.V = w.scratch.at(lines.who * w.thread_floats)
+        self.Z = self.V.at(w.v_matrix * self.products)
+        self.U = self.Z.at(w.z_matrix * self.products)
 
     def write(self) -> None:
         if self.code.alone:
@@ -101,15 +100,14 @@ class _Writer(ImageWriter):
         start, end = share(lines, w.tiles)
 
         # For each block of the tiles [start, end) of this thread: V and Z of it, and U += V^T Z of all units.
-        def block(i: str) -> None:
+        def block(i: Term) -> None:
             begin, count = self.tiles(i, start, end)
-            self.transform(begin, "0", count)
-            expected = self.expected(*self.tiles(self.add(i, 1), start, end), str(self.products))
-            starts = lines.let(f"icmp eq i64 {i}, 0")
-            self.add_products(("0", self.units), self.U, count, starts, expected)
+            self.transform(begin, 0, count)
+            expected = self.expected(*self.tiles(i + 1, start, end), self.products)
+            self.add_products((0, self.units), self.U, count, i.equals(0), expected)
 
         # The first block begins the sums, so U is not cleared before.
-        count_loop(lines, "0", self.pieces(self.sub(end, start), w.block), block)
+        count_loop(lines, 0, (end - start).pieces(w.block), block)
         self.wait()
         # Behind the last block of all: U = the sum over threads, dW = A^T U A, each thread for some units.
         count_loop(lines, *share(lines, self.units), self.join)
@@ -117,199 +115,184 @@ class _Writer(ImageWriter):
     def all_together(self) -> None:
         """All threads transform a block, and each has the sums of some of the units."""
         w, lines = self.w, self.lines
-        blocks = self.pieces(w.tiles, w.block)
-        one = lines.let(f"icmp eq i64 {blocks}, 1")
+        blocks = w.tiles.pieces(w.block)
+        one = blocks.equals(1)
         first, last = share(lines, self.units)
-        start = self.div(first, w.group)
+        start = first // w.group
 
         # For each block of all tiles: a thread transforms some of them, then all wait for V and Z.
-        def block(i: str) -> None:
-            begin, count = self.tiles(i, "0", w.tiles)
+        def block(i: Term) -> None:
+            begin, count = self.tiles(i, 0, w.tiles)
             place, end = share(lines, count)
-            self.transform(self.add(begin, place), place, self.sub(end, place))
+            self.transform(begin + place, place, end - place)
             self.wait()
-            starts = lines.let(f"icmp eq i64 {i}, 0")
-            ends = lines.let(f"icmp eq i64 {i}, {self.sub(blocks, 1)}")
+            starts, ends = i.equals(0), i.equals(blocks - 1)
 
             # For each group that has units of this thread: U += V^T Z, over the tiles of the block.
-            def group(number: str) -> None:
-                origin = self.mul(number, w.group)
-                units = self.most(first, origin), self.least(last, self.add(origin, w.group))
-                place = lines.let(f"select i1 {one}, i64 %who, i64 {number}")  # of one block: never needed again
-                U = self.unit(
-                    element(lines, self.U, self.mul(place, self.mul(w.u_matrix, self.products))),
-                    self.sub(units[0], origin),
-                )
+            def group(number: Term) -> None:
+                origin = number * w.group
+                units = first.at_least(origin), last.at_most(origin + w.group)
+                place = one.choose(lines.who, number)  # of one block: never needed again
+                U = self.unit(self.U.at(place * (w.u_matrix * self.products)), units[0] - origin)
                 self.add_products(units, U, count, starts)
 
                 # Behind the last block: dW = A^T U A for each unit.
-                def finish(unit: str) -> None:
-                    self.finish(unit, self.unit(U, self.sub(unit, units[0])))
+                def finish(unit: Term) -> None:
+                    self.finish(unit, self.unit(U, unit - units[0]))
 
-                when(lines, ends, lambda: count_loop(lines, *units, finish))
+                when(ends, lambda: count_loop(lines, *units, finish))
 
             # Groups first / group ... last / group; then V and Z may be written anew.
-            count_loop(lines, start, self.pieces(last, w.group), group)
+            count_loop(lines, start, last.pieces(w.group), group)
             self.wait()
 
-        count_loop(lines, "0", blocks, block)
+        count_loop(lines, 0, blocks, block)
 
-    def tiles(self, block: str, start: str, end: str) -> tuple[str, str]:
+    def tiles(self, block: Term, start: Number, end: Term) -> tuple[Term, Term]:
         """Return the first tile of a block, and the number of its tiles: none behind the last block."""
-        begin = self.least(self.add(start, self.mul(block, self.w.block)), end)
-        return begin, self.least(self.sub(end, begin), self.w.block)
+        begin = (start + block * self.w.block).at_most(end)
+        return begin, (end - begin).at_most(self.w.block)
 
-    def expected(self, begin: str, count: str, turns: str) -> Expected:
+    def expected(self, begin: Term, count: Term, turns: Number) -> Expected:
         """Return what is read of the images for some tiles."""
         w, plan = self.w, self.code.algorithm
         shared = plan.a - plan.r
-        x = Source(w.X, "x", self.sub(w.top, shared), self.sub(w.left, shared))
+        x = Source(w.X, "x", w.top - shared, w.left - shared)
         return Expected(begin, count, plan.r, (x, Source(w.dY, "y")), turns)
 
-    def unit(self, U: str, number: str) -> str:
+    def unit(self, U: Term, number: Term) -> Term:
         """Return where the sums of a unit lie, from those of another on."""
-        return element(self.lines, U, self.mul(number, self.size))
+        return U.at(number * self.size)
 
     def add_products(
-        self, units: tuple[str, str], U: str, count: str, starts: str, expected: Expected | None = None
+        self, units: tuple[Number, Term], U: Term, count: Term, starts: Term, expected: Expected | None = None
     ) -> None:
         """Add the products of a block, or begin with them; ask for what is expected meanwhile."""
         work = partial(self.multiply, units, U, count, expected)
-        when(self.lines, starts, partial(work, begin=True), partial(work, begin=False))
+        when(starts, partial(work, begin=True), partial(work, begin=False))
 
-    def join(self, unit: str) -> None:
+    def join(self, unit: Term) -> None:
         """Add up the sums of all threads, and write dW."""
         v, U = self.v, self.unit(self.U, unit)
         vectors = self.size // v.count
 
         # For each vector of the unit, in each of the a * a matrices x: i = x * vectors + its place.
-        def vector(i: str) -> None:
-            at = self.add(self.mul(self.div(i, vectors), self.w.u_matrix), self.mul(self.rem(i, vectors), v.count))
-
+        def vector(i: Term) -> None:
+            at = i // vectors * self.w.u_matrix + i % vectors * v.count
             # U[x] = sum over threads of U[x].
             self.put(self.over_threads(U, self.w.thread_floats, at), U, at)
 
-        count_loop(self.lines, "0", str(self.products * vectors), vector)
+        count_loop(self.lines, 0, self.products * vectors, vector)
         self.finish(unit, U)
 
     # -- the steps -----------------------------------------------------------------------------------------------------
 
-    def transform(self, begin: str, place: str, count: str) -> None:
+    def transform(self, begin: Term, place: Number, count: Term) -> None:
         """Write V and Z for tiles begin, begin + 1 ..., at `place` and behind it."""
-        w, plan = self.w, self.code.algorithm
-        m = plan.r
+        w, plan, m = self.w, self.code.algorithm, self.code.algorithm.r
 
-        def tile(i: str, image: str, row: str, column: str) -> None:
-            where = self.mul(self.add(place, i), self.v.count)
-
+        # For each tile t = place + i of the block.
+        def tile(i: Term, image: Term, row: Term, column: Term) -> None:
+            where = (place + i) * self.v.count
             # X: a x a pixels from the padding on. V = B^T X B, for each vector of input channels.
-            y, x = self.sub(row, w.top), self.sub(column, w.left)
+            y, x = row - w.top, column - w.left
             edges = self.inside(y, plan.a, w.H), self.inside(x, plan.a, w.W)
-            keep = self.keeper(self.V, self.w.v_matrix, where)
+            keep = self.keeper(self.V, w.v_matrix, where)
             self.transform_tile(self.at(w.X, "x", image, y, x), "x", edges, w.C, plan.data, keep)
             # dY: m x m pixels, the filter of this correlation. Z = G dY G^T, for each vector of output channels.
             edges = self.inside(row, m, w.oH), self.inside(column, m, w.oW)
-            keep = self.keeper(self.Z, self.w.z_matrix, where)
+            keep = self.keeper(self.Z, w.z_matrix, where)
             self.transform_tile(self.at(w.dY, "y", image, row, column), "y", edges, w.K, plan.filters, keep)
 
         self.each_tile(begin, count, m, tile)
 
-    def keeper(self, pointer: str, matrix: str, where: str) -> Callable[[str, int, str], None]:
+    def keeper(self, pointer: Term, matrix: Term, where: Term) -> Callable[[Term, int, Term], None]:
         """Return what writes vectors of a tile, at `where` in its piece, to V or Z."""
 
-        def keep(group: str, number: int, value: str) -> None:
+        def keep(group: Term, number: int, value: Term) -> None:
             # x = number, c / L (or k / L) = group: V[x][c / L][tile].
-            within = self.add(self.mul(group, self.piece), where)
-            self.put(value, pointer, self.add(self.mul(matrix, number), within))
+            within = group * self.piece + where
+            self.put(value, pointer, matrix * number + within)
 
         return keep
 
-    def multiply(self, units: tuple[str, str], U: str, count: str, expected: Expected | None, *, begin: bool) -> None:
+    def multiply(
+        self, units: tuple[Number, Term], U: Term, count: Term, expected: Expected | None, *, begin: bool
+    ) -> None:
         """Write the products of a block of tiles for some units, or add them."""
 
         # U[x] += V[x]^T Z[x] for each of the a * a places x of a tile, which are independent of each other.
-        def matrix(x: str) -> None:
+        def matrix(x: Term) -> None:
             if expected is not None:
                 self.expect(expected, x)
-            V, Z = (
-                element(self.lines, start, self.mul(x, step))
-                for start, step in ((self.V, self.w.v_matrix), (self.Z, self.w.z_matrix))
-            )
-            sums = element(self.lines, U, self.mul(x, self.w.u_matrix))
+            V, Z, sums = self.V.at(x * self.w.v_matrix), self.Z.at(x * self.w.z_matrix), U.at(x * self.w.u_matrix)
+
             # For each unit: ROWS channels c by 2 L channels k.
-            count_loop(
-                self.lines,
-                *units,
-                lambda unit: self.register_tile(
-                    unit, (V, Z), self.unit(sums, self.sub(unit, units[0])), count, begin=begin
-                ),
-            )
+            def tile(unit: Term) -> None:
+                self.register_tile(unit, (V, Z), self.unit(sums, unit - units[0]), count, begin=begin)
 
-        count_loop(self.lines, "0", str(self.products), matrix)
+            count_loop(self.lines, *units, tile)
 
-    def register_tile(self, unit: str, sources: tuple[str, str], U: str, count: str, *, begin: bool) -> None:
+        count_loop(self.lines, 0, self.products, matrix)
+
+    def register_tile(self, unit: Term, sources: tuple[Term, Term], U: Term, count: Term, *, begin: bool) -> None:
         """Write the products of a block of tiles, or add them, for one unit and matrix."""
         v, L = self.v, self.v.count
         # Unit = k / (2 L) * c_tiles + c / ROWS.
-        k, c = self.div(unit, self.c_tiles), self.rem(unit, self.c_tiles)
-        group, part = self.div(c, L // self.rows), self.mul(self.rem(c, L // self.rows), self.rows)
-        V = element(self.lines, sources[0], self.add(self.mul(group, self.piece), part))
-        Z = [element(self.lines, sources[1], self.mul(self.add(self.mul(k, 2), half), self.piece)) for half in range(2)]
+        k, c = unit // self.c_tiles, unit % self.c_tiles
+        group, part = c // (L // self.rows), c % (L // self.rows) * self.rows
+        V = sources[0].at(group * self.piece + part)
+        Z = [sources[1].at((k * 2 + half) * self.piece) for half in range(2)]
 
         # For each tile t of the block: U[c][k] += V[t][c] * Z[t][k].
-        def add(t: str, sums: Sequence[str]) -> Sequence[str]:
-            tile = self.mul(t, L)
+        def add(t: Term, sums: Sequence[Term]) -> Sequence[Term]:
+            tile = t * L
             pair = [v.load(one, tile, None) for one in Z]
-            pixel = element(self.lines, V, tile)
+            pixel = V.at(tile)
             # One number c of V with both vectors k of Z, for ROWS channels c.
-            return self.add_outer(sums, (element(self.lines, pixel, str(r)) for r in range(self.rows)), pair)
+            return self.add_outer(sums, (pixel.at(r) for r in range(self.rows)), pair)
 
         # U[x][unit]: ROWS channels c, each 2 vectors of k.
         self.add_to((U, 2 * self.rows), count, add, begin=begin)
 
-    def finish(self, unit: str, U: str) -> None:
+    def finish(self, unit: Term, U: Term) -> None:
         """Write dW for one register tile of channels."""
         w, v, a = self.w, self.v, self.code.algorithm.a
-        k = self.mul(self.div(unit, self.c_tiles), self.panel)
-        c = self.mul(self.rem(unit, self.c_tiles), self.rows)
+        k = unit // self.c_tiles * self.panel
+        c = unit % self.c_tiles * self.rows
 
         # For each channel c of the unit, and both vectors of k: dW[k, c] = A^T U A, r x r taps.
-        def channel(r: str) -> None:
-            channel = self.add(c, r)
-            there = self.lines.let(f"icmp slt i64 {channel}, {w.C}")
+        def channel(r: Term) -> None:
+            channel = c + r
+            there = channel < w.C
+            # For each of the two vectors of k.
             for half in range(2):
-                start = self.add(k, half * v.count)
-                left = self.lines.let(f"select i1 {there}, i64 {self.sub(w.K, start)}, i64 0")
-                mask = lanes_below(v, left)
-                within = self.add(self.mul(self.mul(r, 2), v.count), half * v.count)
+                start = k + half * v.count
+                mask = lanes_below(v, there.choose(w.K - start, 0))
+                within = r * 2 * v.count + half * v.count
                 # U of c and k, a x a: place x = y * a + x.
-                sums = [
-                    [v.load(U, self.add(within, self.mul(self.w.u_matrix, y * a + x)), None) for x in range(a)]
-                    for y in range(a)
-                ]
-                at = self.add(self.mul(channel, w.w_c), self.mul(start, w.w_k))
+                sums = [[v.load(U, within + self.w.u_matrix * (y * a + x), None) for x in range(a)] for y in range(a)]
+                at = channel * w.w_c + start * w.w_k
                 # Tap (y, x) goes to dW for L output channels, w_k apart.
-                for y, line in enumerate(apply_twice(v, self.code.algorithm.inverse, sums)):
+                for y, line in enumerate(apply_twice(self.code.algorithm.inverse, sums)):
                     for x, value in enumerate(line):
-                        tap = self.add(self.mul(w.w_y, y), self.mul(w.w_x, x))
-                        scatter(v, value, element(self.lines, w.dW, self.add(at, tap)), w.w_k, mask)
+                        scatter(v, value, w.dW.at(at + (w.w_y * y + w.w_x * x)), w.w_k, mask)
 
-        count_loop(self.lines, "0", str(self.rows), channel)
+        count_loop(self.lines, 0, self.rows, channel)
 
     def bias(self) -> None:
         """db: each thread sums up some of the output channels."""
-        w, v, lines = self.w, self.v, self.lines
-        pixels = self.mul(self.mul(w.N, w.oH), w.oW)
+        w, v = self.w, self.v
+        pixels = w.N * w.oH * w.oW
 
         # For each vector of k: db[k] = sum over images, rows and columns of dY[k]; pixels lie y_pixel apart.
-        def channels(i: str) -> None:
-            k = self.mul(i, v.count)
-            mask = lanes_below(v, self.sub(w.K, k))
-            dY = element(lines, w.dY, k)
+        def channels(i: Term) -> None:
+            k = i * v.count
+            mask, dY = lanes_below(v, w.K - k), w.dY.at(k)
 
-            def add(pixel: str, sums: Sequence[str]) -> Sequence[str]:
-                return [v.add(sums[0], v.load(dY, self.mul(pixel, w.y_pixel), mask))]
+            def add(pixel: Term, sums: Sequence[Term]) -> Sequence[Term]:
+                return [sums[0] + v.load(dY, pixel * w.y_pixel, mask)]
 
-            v.store(carry_loop(v, "0", pixels, [v.constant(0.0)], add)[0], w.db, k, mask)
+            v.store(carry_loop(0, pixels, [v.constant(0.0)], add)[0], w.db, k, mask)
 
-        count_loop(lines, *share(lines, self.pieces(w.K, v.count)), channels)
+        count_loop(self.lines, *share(self.lines, w.K.pieces(v.count)), channels)

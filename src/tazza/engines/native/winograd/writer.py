@@ -10,7 +10,7 @@ from functools import partial
 
 from tazza.codegen.fields import Fields
 from tazza.codegen.loop import count_loop, lanes_below
-from tazza.codegen.rows import element
+from tazza.codegen.term import Number, Term
 from tazza.codegen.writer import LINE, Writer
 from tazza.data_class import dataclass
 from tazza.engines.native.winograd.algorithm import Matrix
@@ -29,10 +29,10 @@ GAP = 16
 class Source:
     """An image by the letter of its words; what tiles use of it begins so far above and left of their outputs."""
 
-    pointer: str
+    pointer: Term
     letter: str
-    up: str = "0"
-    left: str = "0"
+    up: Number = 0
+    left: Number = 0
     write: bool = False
 
 
@@ -43,99 +43,85 @@ class Expected:
     `sources` say where what a tile does not share with the one before begins: m x m pixels of each image.
     """
 
-    begin: str
-    count: str
+    begin: Term
+    count: Term
     m: int
     sources: tuple[Source, ...]
-    turns: str
+    turns: Number
 
 
 class ImageWriter(Writer):
     """Writes a kernel whose words hold the steps of an image, in elements: x_image, x_row and x_pixel for X."""
 
-    def each_tile(self, begin: str, count: str, m: int, body: Callable[[str, str, str, str], None]) -> None:
+    def each_tile(self, begin: Term, count: Term, m: int, body: Callable[[Term, Term, Term, Term], None]) -> None:
         """Run body(place, image, first output row, first output column) for tiles begin, begin + 1 ... of m x m."""
         # For each tile begin + i, with its place i.
-        count_loop(self.lines, "0", count, lambda i: body(i, *self.locate(self.add(begin, i), m)))
+        count_loop(self.lines, 0, count, lambda i: body(i, *self.locate(begin + i, m)))
 
-    def locate(self, tile: str, m: int) -> tuple[str, str, str]:
+    def locate(self, tile: Term, m: int) -> tuple[Term, Term, Term]:
         """Return the image of a tile, and its first output row and column."""
         # tile = (image * tiles_down + down) * tiles_across + across; outputs lie m apart.
-        across, lines = self.rem(tile, self.w.tiles_across), self.div(tile, self.w.tiles_across)
-        down, image = self.rem(lines, self.w.tiles_down), self.div(lines, self.w.tiles_down)
-        return image, self.mul(down, m), self.mul(across, m)
+        across, lines = tile % self.w.tiles_across, tile // self.w.tiles_across
+        down, image = lines % self.w.tiles_down, lines // self.w.tiles_down
+        return image, down * m, across * m
 
-    def expect(self, expected: Expected, turn: str) -> None:
+    def expect(self, expected: Expected, turn: Term) -> None:
         """Ask for a part of what is expected.
 
         Tiles lie far from each other in memory, and there are many products between one and the next: the processor
         does not foresee it.
         """
-        lines, m = self.lines, expected.m
+        m = expected.m
         # count * m rows of pixels in all, of which each turn has its part.
-        rows = self.mul(expected.count, m)
-        some = self.pieces(rows, expected.turns)
-        first = self.mul(turn, some)
+        rows = expected.count * m
+        some = rows.pieces(expected.turns)
+        first = turn * some
 
         # For each row number % m of tile number / m: m pixels of each source.
-        def row_of_tile(number: str) -> None:
-            image, row, column = self.locate(self.add(expected.begin, self.div(number, m)), m)
+        def row_of_tile(number: Term) -> None:
+            image, row, column = self.locate(expected.begin + number // m, m)
             for source in expected.sources:
-                y, x = self.sub(self.add(row, self.rem(number, m)), source.up), self.sub(column, source.left)
+                y, x = row + number % m - source.up, column - source.left
                 start = self.at(source.pointer, source.letter, image, y, x)
-                count = self.pieces(self.mul(self.w[f"{source.letter}_pixel"], m), LINE)
+                count = (self.w[f"{source.letter}_pixel"] * m).pieces(LINE)
                 # For each line of the cache of these pixels.
-                ask = partial(self.ask, start, source.write)
-                count_loop(lines, "0", count, ask)
+                count_loop(self.lines, 0, count, partial(self.ask, start, source.write))
 
-        count_loop(lines, first, self.least(rows, self.add(first, some)), row_of_tile)
+        count_loop(self.lines, first, rows.at_most(first + some), row_of_tile)
 
-    def ask(self, pointer: str, write: bool, line: str) -> None:
+    def ask(self, pointer: Term, write: bool, line: Term) -> None:
         """Ask for a line of the cache behind an address."""
-        self.lines.prefetch(element(self.lines, pointer, self.mul(line, LINE)), 0, write=write)
+        pointer.at(line * LINE).prefetch(0, write=write)
 
-    def inside(self, start: str, count: int, extent: str) -> list[str]:
+    def inside(self, start: Term, count: int, extent: Term) -> list[Term]:
         """Return for each of start + i whether it is within the extent: all bits of the lanes, or none."""
-        found: list[str] = []
         # For each row (or column) of a tile: unsigned, so that one before 0 is too large as well.
-        for i in range(count):
-            valid = self.lines.let(f"icmp ult i64 {self.add(start, i)}, {extent}")
-            found.append(self.lines.let(f"sext i1 {valid} to i{self.v.count}"))
-        return found
+        return [(start + i).below(extent).filled(f"i{self.v.count}") for i in range(count)]
 
-    def masks(self, down: Sequence[str], across: Sequence[str], lanes: str) -> list[list[str]]:
+    def masks(self, down: Sequence[Term], across: Sequence[Term], lanes: Term) -> list[list[Term]]:
         """Return the mask of each pixel, for those of the lanes that there are."""
-        lines, bits = self.lines, f"i{self.v.count}"
-        short = lines.let(f"bitcast {self.v.mask} {lanes} to {bits}")
+        short = lanes.bitcast(f"i{self.v.count}")
         # Pixel (row, column) is read where both are inside, and of it the lanes that there are.
-        rows = [lines.let(f"and {bits} {row}, {short}") for row in down]
-        return [
-            [
-                lines.let(f"bitcast {bits} {lines.let(f'and {bits} {row}, {column}')} to {self.v.mask}")
-                for column in across
-            ]
-            for row in rows
-        ]
+        rows = [row & short for row in down]
+        return [[(row & column).bitcast(self.v.mask) for column in across] for row in rows]
 
-    def pixel(self, start: str, i: int, j: int, image: str) -> str:
+    def pixel(self, start: Term, i: int, j: int, image: str) -> Term:
         """Return the address of pixel (i, j) behind the one at `start`; it may lie outside."""
-        step = self.add(self.mul(self.w[f"{image}_row"], i), self.mul(self.w[f"{image}_pixel"], j))
-        return element(self.lines, start, step)
+        return start.at(self.w[f"{image}_row"] * i + self.w[f"{image}_pixel"] * j)
 
-    def at(self, pointer: str, image: str, number: str, row: str, column: str) -> str:
+    def at(self, pointer: Term, image: str, number: Term, row: Term, column: Term) -> Term:
         """Return the address of a pixel of an image."""
         w = self.w
-        lines = self.add(self.mul(number, w[f"{image}_image"]), self.mul(row, w[f"{image}_row"]))
-        return element(self.lines, pointer, self.add(lines, self.mul(column, w[f"{image}_pixel"])))
+        return pointer.at(number * w[f"{image}_image"] + row * w[f"{image}_row"] + column * w[f"{image}_pixel"])
 
     def transform_tile(
         self,
-        start: str,
+        start: Term,
         image: str,
-        edges: tuple[Sequence[str], Sequence[str]],
-        channels: str,
+        edges: tuple[Sequence[Term], Sequence[Term]],
+        channels: Term,
         matrix: Matrix,
-        keep: Callable[[str, int, str], None],
+        keep: Callable[[Term, int, Term], None],
     ) -> None:
         """Call keep(group, x, vector) for number x of matrix @ tile @ matrix^T, for each vector of channels.
 
@@ -144,15 +130,15 @@ class ImageWriter(Writer):
         v, (down, across) = self.v, edges
 
         # For each vector of L channels: the tile d as vectors, one for each pixel.
-        def lanes(group: str) -> None:
-            c = self.mul(group, v.count)
-            masks = self.masks(down, across, lanes_below(v, self.sub(channels, c)))
+        def lanes(group: Term) -> None:
+            c = group * v.count
+            masks = self.masks(down, across, lanes_below(v, channels - c))
             pixels = [
                 [v.load(self.pixel(start, i, j, image), c, mask) for j, mask in enumerate(row)]
                 for i, row in enumerate(masks)
             ]
             # matrix d matrix^T, number = row * columns + column.
-            for number, value in enumerate(one for line in apply_twice(v, matrix, pixels) for one in line):
+            for number, value in enumerate(one for line in apply_twice(matrix, pixels) for one in line):
                 keep(group, number, value)
 
-        count_loop(self.lines, "0", self.pieces(channels, v.count), lanes)
+        count_loop(self.lines, 0, channels.pieces(v.count), lanes)

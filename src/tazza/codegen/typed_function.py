@@ -7,24 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tazza.codegen.emit import Lines, Vector
-from tazza.codegen.vector import UNARY, Emission
+from tazza.codegen.function import UNARY, Emission
+from tazza.codegen.term import Lines, Term
+from tazza.codegen.vector import Vector
 from tazza.tensor import DataType
 from tazza.tensor.expression import Expression, Node
 from tazza.tensor.function import CASTS, TRUTHS, signature
 from tazza.tensor.promotion import BOOL, FLOATING, kind_of
 
 
-def folded(vector: Vector, value: str, function: str) -> str:
+def folded(vector: Vector, value: Term, function: str) -> Term:
     """Return all lanes joined by a function of two operands, one half with the other, as a vector of one lane."""
 
-    def join(count: int, low: str, high: str) -> str:
-        return joined(Vector(vector.lines, count, vector.dtype), function, low, high)
+    def join(low: Term, high: Term) -> Term:
+        return joined(Vector(vector.lines, low.count, vector.dtype), function, low, high)
 
-    return vector.lines.halved(vector.type, value, join)
+    return value.halved(join)
 
 
-def joined(vector: Vector, function: str, a: str, b: str) -> str:
+def joined(vector: Vector, function: str, a: Term, b: Term) -> Term:
     """Return a function of two vectors of one type."""
     values, types = {"a": a, "b": b}, {"a": vector.dtype, "b": vector.dtype}
     node = Node(function, None, (Node("name", "a"), Node("name", "b")))
@@ -34,7 +35,7 @@ def joined(vector: Vector, function: str, a: str, b: str) -> str:
 class TypedEmission(Emission):
     """Writes expressions over vectors of known types: truths are masks, integers are integers."""
 
-    def __init__(self, lines: Lines, count: int, values: Mapping[str, str], types: Mapping[str, DataType]) -> None:
+    def __init__(self, lines: Lines, count: int, values: Mapping[str, Term], types: Mapping[str, DataType]) -> None:
         """Take the vectors that the names stand for, and their types."""
         super().__init__(Vector(lines, count), values)
         self._lines = lines
@@ -42,7 +43,7 @@ class TypedEmission(Emission):
         self._names = types
         self._types: dict[Node, DataType] = {}
 
-    def _node(self, node: Node) -> str:
+    def _node(self, node: Node) -> Term:
         if node.head == "name":
             self._types[node] = self._names[str(node.value)]
             return self.values[str(node.value)]
@@ -54,7 +55,7 @@ class TypedEmission(Emission):
             computed = node.arguments[0].head != "name"
             return vector.converted(operands[0], CASTS[node.head], rounded=computed)
         if node.head == "where":
-            return vector.select(*operands)
+            return operands[0].choose(*operands[1:])
         if not vector.dtype.is_float:
             return _INTEGER[node.head](vector, *operands)
         self.v = vector
@@ -76,18 +77,18 @@ def unsupported(name: str, operands: tuple[DataType, ...]) -> str | None:
 
 # -- integers and masks ------------------------------------------------------------------------------------------------
 
-Emit = Callable[..., str]
-Binary = Callable[[Vector, str, str], str]
+Emit = Callable[..., Term]
+Binary = Callable[[Vector, Term, Term], Term]
 
 
 def _two(name: str) -> Binary:
-    return lambda v, a, b: v.int_op(name, a, b)
+    return lambda _, a, b: a.op(name, b)
 
 
 def _compare(predicate: str) -> Binary:
-    def emit(v: Vector, a: str, b: str) -> str:
+    def emit(v: Vector, a: Term, b: Term) -> Term:
         sign = "" if predicate in ("eq", "ne") else "u" if v.unsigned else "s"
-        return v.compare(f"{sign}{predicate}", a, b)
+        return a.compare(f"{sign}{predicate}", b)
 
     return emit
 
@@ -98,85 +99,89 @@ def _for_masks(mask: str, integer: Binary) -> Binary:
 
 
 def _extreme(predicate: str) -> Binary:
-    return lambda v, a, b: v.select(_compare(predicate)(v, a, b), a, b)
+    return lambda v, a, b: _compare(predicate)(v, a, b).choose(a, b)
 
 
-def _abs(v: Vector, a: str) -> str:
-    return a if v.unsigned else v.select(_compare("lt")(v, a, v.constant(0)), v.neg(a), a)
+def _abs(v: Vector, a: Term) -> Term:
+    return a if v.unsigned else _compare("lt")(v, a, v.constant(0)).choose(-a, a)
 
 
-def _sign(v: Vector, a: str) -> str:
-    above = v.lines.let(f"zext {v.mask} {_compare('gt')(v, a, v.constant(0))} to {v.type}")
-    below = v.lines.let(f"zext {v.mask} {_compare('lt')(v, a, v.constant(0))} to {v.type}")
-    return v.sub(above, below)
+def _sign(v: Vector, a: Term) -> Term:
+    above = _compare("gt")(v, a, v.constant(0)).to_unsigned(v.scalar)
+    below = _compare("lt")(v, a, v.constant(0)).to_unsigned(v.scalar)
+    return above - below
 
 
-def _relu(v: Vector, a: str) -> str:
+def _relu(v: Vector, a: Term) -> Term:
     return _extreme("gt")(v, a, v.constant(0))
 
 
-def _same(v: Vector, a: str) -> str:
+def _neg(v: Vector, a: Term) -> Term:
+    return -a
+
+
+def _same(v: Vector, a: Term) -> Term:
     return a
 
 
-def _inverted(v: Vector, a: str) -> str:
-    return _two("xor")(v, a, "splat (i1 true)" if v.dtype is DataType.BOOL else v.constant(-1))
+def _inverted(v: Vector, a: Term) -> Term:
+    return ~a
 
 
-def _divided(v: Vector, a: str, b: str) -> tuple[str, str]:
+def _divided(v: Vector, a: Term, b: Term) -> tuple[Term, Term]:
     """Return quotient and remainder, rounded towards minus infinity; 0 and 0 where b is 0."""
     zero, one = v.constant(0), v.constant(1)
     nothing = _compare("eq")(v, b, zero)
     bad = nothing
     if not v.unsigned:  # the lowest number divided by -1 overflows, which processors punish: it stays itself
         lowest = _compare("eq")(v, a, v.constant(-(2 ** (8 * v.dtype.itemsize - 1))))
-        minus = v.both(lowest, _compare("eq")(v, b, v.constant(-1)))
-        bad = v.lines.let(f"or {v.mask} {nothing}, {minus}")
-    divisor = v.select(bad, one, b)
+        minus = lowest.within(_compare("eq")(v, b, v.constant(-1)))
+        bad = nothing | minus
+    divisor = bad.choose(one, b)
     quotient = _quotient(v, a, divisor)
-    rest = v.sub(a, v.mul(quotient, divisor))
+    rest = a - quotient * divisor
     if not v.unsigned:
-        signs = _compare("lt")(v, _two("xor")(v, rest, divisor), zero)
-        other = v.both(signs, _compare("ne")(v, rest, zero))
-        quotient = v.select(other, v.sub(quotient, one), quotient)
-        rest = v.select(other, v.add(rest, divisor), rest)
-    return v.select(nothing, zero, quotient), v.select(nothing, zero, rest)
+        signs = _compare("lt")(v, rest ^ divisor, zero)
+        other = signs.within(_compare("ne")(v, rest, zero))
+        quotient = other.choose(quotient - one, quotient)
+        rest = other.choose(rest + divisor, rest)
+    return nothing.choose(zero, quotient), nothing.choose(zero, rest)
 
 
-def _quotient(v: Vector, a: str, b: str) -> str:
+def _quotient(v: Vector, a: Term, b: Term) -> Term:
     """Return the quotient, cut off; float64 holds that of 32 bits exactly, and has vector division."""
     if v.dtype is DataType.INT64:
-        return _two("sdiv")(v, a, b)
+        return a.op("sdiv", b)
     wide = Vector(v.lines, v.count, DataType.DOUBLE)
-    quotient = wide.div(v.converted(a, DataType.DOUBLE), v.converted(b, DataType.DOUBLE))
+    quotient = v.converted(a, DataType.DOUBLE) / v.converted(b, DataType.DOUBLE)
     return wide.converted(quotient, v.dtype)
 
 
-def _floor_divide(v: Vector, a: str, b: str) -> str:
+def _floor_divide(v: Vector, a: Term, b: Term) -> Term:
     return _divided(v, a, b)[0]
 
 
-def _remainder(v: Vector, a: str, b: str) -> str:
+def _remainder(v: Vector, a: Term, b: Term) -> Term:
     return _divided(v, a, b)[1]
 
 
-def _square(v: Vector, a: str) -> str:
-    return v.mul(a, a)
+def _square(v: Vector, a: Term) -> Term:
+    return a * a
 
 
-def _cube(v: Vector, a: str) -> str:
-    return v.mul(_square(v, a), a)
+def _cube(v: Vector, a: Term) -> Term:
+    return _square(v, a) * a
 
 
 def _shifted(name: str) -> Binary:
-    def emit(v: Vector, a: str, b: str) -> str:
+    def emit(v: Vector, a: Term, b: Term) -> Term:
         """Shift; by as many bits as there are, or more, nothing is left but the sign."""
         bits = 8 * v.dtype.itemsize
-        inside = v.lines.let(f"icmp ult {v.type} {b}, {v.constant(bits)}")
+        inside = b.below(bits)
         if name == "right" and not v.unsigned:
-            return _two("ashr")(v, a, v.select(inside, b, v.constant(bits - 1)))
-        moved = _two("shl" if name == "left" else "lshr")(v, a, v.select(inside, b, v.constant(0)))
-        return v.select(inside, moved, v.constant(0))
+            return a >> inside.choose(b, bits - 1)
+        moved = a.op("shl" if name == "left" else "lshr", inside.choose(b, 0))
+        return inside.choose(moved, 0)
 
     return emit
 
@@ -190,16 +195,16 @@ _MASKS: dict[str, Emit] = {
     "logical_or": _two("or"),
     "logical_xor": _two("xor"),
     "logical_not": _inverted,
-    "add": _for_masks("or", Vector.add),
-    "mul": _for_masks("and", Vector.mul),
+    "add": _for_masks("or", _two("add")),
+    "mul": _for_masks("and", _two("mul")),
     "min": _for_masks("and", _extreme("lt")),
     "max": _for_masks("or", _extreme("gt")),
     "abs": _abs,
 }
 _INTEGER: dict[str, Emit] = {
     **_MASKS,
-    "sub": Vector.sub,
-    "neg": Vector.neg,
+    "sub": _two("sub"),
+    "neg": _neg,
     "sign": _sign,
     "square": _square,
     "cube": _cube,

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tazza.codegen.emit import MEMORY, Lines, Vector
 from tazza.codegen.kernel import lane_count, unavailable
-from tazza.codegen.typed import TypedEmission, folded, unsupported
+from tazza.codegen.term import Lines, Term
+from tazza.codegen.typed_function import TypedEmission, folded, unsupported
+from tazza.codegen.vector import MEMORY, Vector
 from tazza.tensor import DataType
 from tazza.tensor.expression import Expression
-from tests.launching import run_kernel
+from tests.launching import pointer_at, run_kernel
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
 
@@ -36,12 +37,12 @@ def numbers(dtype: DataType, count: int, seed: int = 0) -> Array:
     return found
 
 
-def computed(name: str, source: Array, target: DataType, write: Callable[[Lines, Vector, str], None]) -> Array:
+def computed(name: str, source: Array, target: DataType, write: Callable[[Lines, Vector, Term], None]) -> Array:
     """Return a tensor of as many elements, with what a kernel writes to it that gets the address of `source`."""
     result = np.zeros(source.size * 2, target.numpy)
 
     def work(lines: Lines) -> None:
-        pointer, out = (lines.load_pointer("%block", word) for word in (1, 2))
+        pointer, out = (pointer_at(lines, word) for word in (1, 2))
         vector = Vector(lines, lane_count(), DataType.of(source))
         lines.do(f"; {out}")
         write(lines, vector, pointer)
@@ -50,15 +51,14 @@ def computed(name: str, source: Array, target: DataType, write: Callable[[Lines,
     return result
 
 
-def out_of(lines: Lines) -> str:
+def out_of(lines: Lines) -> Term:
     """Return the address of the result."""
-    return lines.load_pointer("%block", 2)
+    return pointer_at(lines, 2)
 
 
-def half_mask(lines: Lines) -> str:
+def half_mask(lines: Lines) -> Term:
     """Return a mask of every lane but the last two."""
-    bits = ["i1 true"] * (lane_count() - 2) + ["i1 false"] * 2
-    return f"<{', '.join(bits)}>"
+    return Vector(lines, lane_count(), DataType.BOOL).listed([1] * (lane_count() - 2) + [0] * 2)
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -67,9 +67,9 @@ def test_what_is_loaded_is_stored(dtype: DataType, masked: bool) -> None:
     L = lane_count()
     source = numbers(dtype, 2 * L)
 
-    def write(lines: Lines, vector: Vector, pointer: str) -> None:
+    def write(lines: Lines, vector: Vector, pointer: Term) -> None:
         mask = half_mask(lines) if masked else None
-        vector.store(vector.load(pointer, "3", mask), out_of(lines), "1", mask)
+        vector.store(vector.load(pointer, 3, mask), out_of(lines), 1, mask)
 
     result = computed(f"load {dtype} {masked}", source, dtype, write)
     count = L - 2 if masked else L
@@ -83,10 +83,10 @@ def test_elements_apart_and_one_for_all(dtype: DataType) -> None:
     L, size = lane_count(), dtype.itemsize
     source = numbers(dtype, 4 * L)
 
-    def write(lines: Lines, vector: Vector, pointer: str) -> None:
+    def write(lines: Lines, vector: Vector, pointer: Term) -> None:
         mask = half_mask(lines)
-        vector.scatter(vector.gather(pointer, "1", str(3 * size), None), out_of(lines), "0", str(2 * size), mask)
-        vector.store(vector.load_one(pointer), out_of(lines), str(2 * L), None)
+        vector.scatter(vector.gather(pointer, 1, 3 * size, None), out_of(lines), 0, 2 * size, mask)
+        vector.store(vector.load_one(pointer), out_of(lines), 2 * L, None)
 
     result = computed(f"apart {dtype}", source, dtype, write)
     np.testing.assert_array_equal(result[: 2 * (L - 2) : 2], source[3 : 3 * (L - 1) : 3])
@@ -105,9 +105,9 @@ def test_casts_are_those_of_numpy(dtype: DataType, target: DataType) -> None:
         wide = source.astype(np.float64)
         source = np.where((wide >= limits.min) & (wide <= limits.max), source, source.dtype.type(7))
 
-    def write(lines: Lines, vector: Vector, pointer: str) -> None:
-        value = vector.converted(vector.load(pointer, "0", None), target)
-        Vector(lines, vector.count, target).store(value, out_of(lines), "0", None)
+    def write(lines: Lines, vector: Vector, pointer: Term) -> None:
+        value = vector.converted(vector.load(pointer, 0, None), target)
+        Vector(lines, vector.count, target).store(value, out_of(lines), 0, None)
 
     result = computed(f"cast {dtype} {target}", source, target, write)
     with np.errstate(over="ignore"):
@@ -125,10 +125,10 @@ def test_functions_of_whole_numbers(dtype: DataType, text: str) -> None:
         return
     source = np.concatenate([numbers(dtype, L), numbers(dtype, L, 1)[::-1]])
 
-    def write(lines: Lines, vector: Vector, pointer: str) -> None:
-        values = {"a": vector.load(pointer, "0", None), "b": vector.load(pointer, str(L), None)}
+    def write(lines: Lines, vector: Vector, pointer: Term) -> None:
+        values = {"a": vector.load(pointer, 0, None), "b": vector.load(pointer, L, None)}
         emission = TypedEmission(lines, vector.count, values, {"a": dtype, "b": dtype})
-        vector.store(emission.write(Expression.parse(text)), out_of(lines), "0", None)
+        vector.store(emission.write(Expression.parse(text)), out_of(lines), 0, None)
 
     result = computed(f"function {dtype} {text}", source, dtype, write)
     a, b = source[:L], source[L:]
@@ -144,9 +144,9 @@ def test_lanes_are_folded(dtype: DataType, function: str) -> None:
         pytest.skip(f"{function} of {dtype} is not compiled")
     source = numbers(dtype, 2 * lane_count())
 
-    def write(lines: Lines, vector: Vector, pointer: str) -> None:
-        one = folded(vector, vector.load(pointer, "0", None), function)
-        Vector(lines, 1, dtype).store(one, out_of(lines), "0", None)
+    def write(lines: Lines, vector: Vector, pointer: Term) -> None:
+        one = folded(vector, vector.load(pointer, 0, None), function)
+        Vector(lines, 1, dtype).store(one, out_of(lines), 0, None)
 
     result = computed(f"fold {dtype} {function}", source, dtype, write)
     assert result[0] == getattr(source[: lane_count()], function)()
