@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tazza.data_class import dataclass
 from tazza.errors import TazzaError
 from tazza.operator import Call, NativeCall, Operands, OpSchema, Spec
-from tazza.tensor import ROW_MAJOR, DataType, Opaque, Strided, Tensor, TensorSpec
+from tazza.tensor import ROW_MAJOR, DataType, Opaque, Strided, Tensor, TensorSpec, channels_last
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +182,14 @@ def accepts_rows(letter: str, spec: Spec) -> bool:
     return not isinstance(spec, TensorSpec) or spec.layout == ROW_MAJOR
 
 
-def accepts_rows_or_vendor(letter: str, spec: Spec) -> bool:
-    """See a vendor's layouts, to refuse them to whom they belong; what else lies otherwise is brought into rows."""
-    return accepts_rows(letter, spec) or (isinstance(spec, TensorSpec) and isinstance(spec.layout, Opaque))
+def accepts_known_orders(letter: str, spec: Spec) -> bool:
+    """See a vendor's layouts and channels-last images, to refuse them to who has code for them: that costs less.
+
+    What lies otherwise is brought into rows.
+    """
+    if accepts_rows(letter, spec) or not isinstance(spec, TensorSpec):
+        return True
+    return isinstance(spec.layout, Opaque) or (len(spec.shape) > 2 and spec.layout == channels_last(spec.shape))
 
 
 def accepts_rows_but(overwritten: Collection[str]) -> Callable[[str, Spec], bool]:

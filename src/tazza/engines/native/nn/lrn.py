@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from tazza.codegen.block import BlockLaunch, accepts_rows_or_vendor, all_float32
+from tazza.codegen.block import BlockLaunch, accepts_known_orders, all_float32
 from tazza.codegen.fields import Fields
 from tazza.codegen.function import Emission
 from tazza.codegen.kernel import threads_of
@@ -30,7 +30,7 @@ ROOTS = {0.5: "1 / sqrt(s)", 0.75: "1 / (sqrt(s) * sqrt(sqrt(s)))", 1.0: "1 / s"
 """s^-beta for those that need no logarithm; the second one is that of all nets that people know."""
 
 
-@native(LRN, accepts=accepts_rows_or_vendor, batch_invariant=True)
+@native(LRN, accepts=accepts_known_orders, batch_invariant=True)
 def prepare_lrn(op: OpView, X: TensorSpec, scale: TensorSpec | None) -> Offered:
     """Compile LRN; other layouts are left to oneDNN, which has code for them."""
     if not all_float32(X) or X.layout != ROW_MAJOR or op.order.upper() != "NCHW":

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tazza.codegen.block import BlockLaunch, Constant, Slot, Word, accepts_dense, accepts_rows_or_vendor, all_float32
+from tazza.codegen.block import BlockLaunch, Constant, Slot, Word, accepts_dense, accepts_known_orders, all_float32
 from tazza.codegen.fields import Fields
 from tazza.codegen.image import lies_as
 from tazza.codegen.kernel import threads_of
@@ -194,7 +194,7 @@ def _whole_gradient(X: TensorSpec) -> Launch:
 AVERAGES = [pools[type] for type, row in pools.rows.items() if row is not MAX]
 
 
-@native(*AVERAGES, accepts=accepts_rows_or_vendor, batch_invariant=True)
+@native(*AVERAGES, accepts=accepts_known_orders, batch_invariant=True)
 def prepare_whole_average(op: OpView, X: TensorSpec) -> Offered:
     """Compile means over whole images; all else is oneDNN's."""
     if not op.global_pooling or op.order.upper() == "NHWC" or X.layout != ROW_MAJOR or not all_float32(X):

@@ -144,9 +144,12 @@ class Tiling:
 
     @property
     def estimate_ns(self) -> float:
-        """How long it takes: the weights come by, packed for each run, and the product."""
-        nbytes = 4 * self.panels.M * self.panels.K
-        return WEIGHT_PASSES * nbytes / machine().memory_bytes_per_ns + self.alone_ns / self.threads
+        """How long it takes: the weights come by, packed for each run, once more for each further block; the product.
+
+        How the panels of tile registers come by for each block is part of `alone_ns`.
+        """
+        nbytes, again = 4 * self.panels.M * self.panels.K, 0 if self.tiled else self.blocks - 1
+        return (WEIGHT_PASSES + again) * nbytes / machine().memory_bytes_per_ns + self.alone_ns / self.threads
 
     @property
     def words(self) -> dict[str, Word]:
