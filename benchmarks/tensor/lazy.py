@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 
 from tazza.array.deferred import Lazy, apply, bind, lazy
-from tazza.codegen.vector import Lines
+from tazza.codegen.fields import Fields
 from tazza.codegen.kernel import compiled
 from tazza.codegen.loop import count_loop, share
+from tazza.codegen.term import Lines, Term
 from tazza.engines.native.direct import AHEAD_BYTES, runner
 from tazza.engines.native.lazy import STREAM_BYTES
 from tazza.runtime.native_code import processor
@@ -33,6 +34,7 @@ from tazza.tensor.allocation import allocator_of, using_allocator
 A, B = 2.5, 1.5
 RATE, BETA1, BETA2, EPSILON = 1e-3, 0.9, 0.999, 1e-8
 UNROLLED = 4
+STREAM = Fields("threads steps", addresses="x y c out")
 
 Contestants = dict[str, Callable[[], Any]]
 
@@ -69,24 +71,24 @@ def stream_kernel(sources: list[Tensor], target: Tensor) -> Callable[[], None]:
     hint = ", !nontemporal !2" if streaming else ""
 
     def write(lines: Lines) -> None:
-        begin, end = share(lines, lines.load_word("%block", 1))
-        pointers = [lines.load_pointer("%block", 2 + k) for k in range(4)]
+        w = STREAM.lazily(lines)
+        begin, end = share(lines, w.steps)
+        x, y, c, out = w.x, w.y, w.c, w.out
 
-        def body(i: str) -> None:
+        def body(i: Term) -> None:
             for part in range(UNROLLED):
-                at = lines.let(f"add i64 {lines.let(f'mul i64 {i}, {step}')}, {part * lanes}")
-                places = [lines.let(f"getelementptr float, ptr {one}, i64 {at}") for one in pointers]
-                for one in places[:3]:
-                    lines.prefetch(one, AHEAD_BYTES)
-                x, y, z = (lines.let(f"load {vector}, ptr {one}, align 4") for one in places[:3])
-                total = lines.let(f"fadd {vector} {lines.let(f'fadd {vector} {x}, {y}')}, {z}")
-                lines.do(f"store {vector} {total}, ptr {places[3]}, align {lanes * 4}{hint}")
+                *given, target = (pointer.at(i * step + part * lanes) for pointer in (x, y, c, out))
+                for one in given:
+                    one.prefetch(AHEAD_BYTES)
+                first, second, third = (one.of(vector).load(4) for one in given)
+                target.store_lanes(first + second + third, lanes * 4, None, hint)
 
         count_loop(lines, begin, end, body)
 
     address = compiled(f"benchmark stream {lanes} {UNROLLED} {streaming} {AHEAD_BYTES}", write)
-    addresses = [one.address for one in (*sources, target)]
-    return runner(address, [thread_count(), target.size // step, *addresses], (*sources, target))
+    blobs = dict(zip(("x", "y", "c", "out"), (one.address for one in (*sources, target)), strict=True))
+    words = STREAM.words(threads=thread_count(), steps=target.size // step, **blobs)
+    return runner(address, words, (*sources, target))
 
 
 def stream_contestants(elements: int) -> Contestants:

@@ -84,6 +84,7 @@ REFUSED: list[tuple[str, Callable[[Term], object]]] = [
     ("ptr", lambda a: a.of("float").at(a.lines.number(1.0, "float"))),
     ("i64", lambda a: a == 1),
     ("i64", lambda a: a != 1),
+    ("i64", abs),
     ("i64", bool),
     ("i64", list),
     ("i64", lambda a: 0 < a < 5),

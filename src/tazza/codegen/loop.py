@@ -194,7 +194,7 @@ def share_one(lines: Lines, by_rows: Term, rows: Term, inner: Term, unit: int) -
 
 def share(lines: Lines, total: Term, unit: int = 1) -> tuple[Term, Term]:
     """Return begin and end of this thread's part of `total` things; borders lie at multiples of `unit`."""
-    blocks = total if unit == 1 else (total + (unit - 1)) // unit
+    blocks = total if unit == 1 else total.pieces(unit)
     first, last = (
         border if unit == 1 else (border * unit).at_most(total)
         for who in (lines.who, lines.who + 1)

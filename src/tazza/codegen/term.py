@@ -264,6 +264,8 @@ class Term:
 
     def __abs__(self) -> Term:
         """The size of floats."""
+        if not self.is_float:
+            raise DTypeError(f"the size of {self.typed}: it is for floats")
         return self.intrinsic("fabs")
 
     def pieces(self, size: Number) -> Term:

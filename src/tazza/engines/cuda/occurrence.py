@@ -186,7 +186,7 @@ def _merge(width: int, t: Threads, i: Term) -> None:
         begin, many = t.index("start", p), t.index("many", p)
         group = (i - begin) & (-width * SHORT)
         left = many - group
-        runs = ((left + (width - 1)) // width).at_most(SHORT)
+        runs = (left.pieces(width)).at_most(SHORT)
         first = begin + group
 
         def smaller(r: Term, found: Term) -> Term:

@@ -104,7 +104,7 @@ class _Product:
         Where there are more groups than threads, a thread takes groups; else it takes rows of A.
         """
         lines, count = self.lines, self.count
-        groups = (self.columns + (count - 1)) // count
+        groups = self.columns.pieces(count)
         many = groups >= lines.many
         (first_group, last_group), (first_row, last_row), few = share(lines, groups), share(lines, self.rows), ~many
         some_groups = many.choose(first_group, 0), many.choose(last_group, groups)
@@ -116,7 +116,7 @@ class _Product:
         form = self.form
         a = self._row_of_a(row)
         b = self.b.at(group * (self.words * (form.planes_b * self.count)))
-        runs = (self.words + (form.run - 1)) // form.run
+        runs = self.words.pieces(form.run)
         constant = self.words * -form.constant
         (total,) = carry_loop(0, runs, [self.v.full(constant)], lambda n, so_far: [self._run(n, a, b, so_far[0])])
         self._store(row, group, total)

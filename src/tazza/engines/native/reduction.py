@@ -209,7 +209,7 @@ class _Writer:
         chunk, item = part % words.chunks, part // words.chunks
         columns = None
         if self.form.row_kept:
-            blocks = (self.inner + (COLUMNS - 1)) // COLUMNS
+            blocks = self.inner.pieces(COLUMNS)
             columns, item = item % blocks * COLUMNS, item // blocks
         pointers = row_pointers(item, self.kept_extents, self.kept_bases)
         target = pointers[-1].bytes_on(chunk * words.chunk_step)

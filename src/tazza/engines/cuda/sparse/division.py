@@ -34,7 +34,7 @@ def _lengths(lines: Lines, fields: Fields) -> None:
     t = Threads(lines, fields)
     member, _ = place(lines)
     S, count, rows = shared(lines).of("i64"), t.w.segments, t.w.rows
-    run = (count + (TEAM - 1)) // TEAM
+    run = count.pieces(TEAM)
     begin = (member * run).at_most(count)
     end = (begin + run).at_most(count)
 

@@ -89,7 +89,7 @@ def _chunks(twister: Twister, count: Term, body: Callable[[Term, Term], None]) -
         twister.draw(here)
         body(done, here)
 
-    count_loop(count.lines, 0, (count + (CHUNK - 1)) // CHUNK, chunk)
+    count_loop(count.lines, 0, count.pieces(CHUNK), chunk)
     twister.end()
 
 

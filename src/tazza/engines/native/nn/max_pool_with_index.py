@@ -201,7 +201,7 @@ def _pick(lines: Lines, step: int) -> None:
     """
     v, whole = lanes_of(lines), Vector(lines, lanes_of(lines).count, DataType.INT32)
     w = GRADIENT_BLOCK.loaded(lines)
-    windows = (w.W + w.left + (step - 1)) // step
+    windows = (w.W + w.left).pieces(step)
 
     def channel(n: Term) -> None:
         start, out_start = n * (w.H * w.W), n * (w.oH * w.oW)

@@ -267,7 +267,7 @@ def _write(lines: Lines, row: WriteRow, *, deep: bool) -> None:
     out_size = w.out_depth * w.out_height * out_length
     begin, end = share(lines, w.rows)
     some = w.height.at_least(1)  # no rows: no slices either
-    after = (end + (some - 1)) // some
+    after = end.pieces(some)
 
     def one_slice(s: Term) -> None:
         image, above, depths = s, s * w.height, None

@@ -68,7 +68,7 @@ class Code:
 
             count_loop(lines, 0, w.N, one)
 
-        count_loop(lines, *share(lines, (w.M + (v.count - 1)) // v.count), group)
+        count_loop(lines, *share(lines, w.M.pieces(v.count)), group)
 
 
 def _rows(W: Term, m: Term, M: Term, K: Term, count: int) -> list[Term]:
