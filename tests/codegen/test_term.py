@@ -72,6 +72,13 @@ REFUSED: list[tuple[str, Callable[[Term], object]]] = [
     ("i64", lambda a: a.choose(1, a)),
     ("i64", lambda a: a[0]),
     ("i64", lambda a: a.load()),
+    ("i64", lambda a: a + float("inf")),
+    ("i64", lambda a: a + float("nan")),
+    ("i1", lambda a: a & 2),
+    ("float", lambda a: a.below(2.0)),
+    ("float", lambda a: a.outside(2.0)),
+    ("ptr", lambda a: a.to("i64")),
+    ("ptr", lambda a: a.equals(0)),
     ("float", lambda a: a // 2),
     ("float", lambda a: a & 1),
     ("float", lambda a: a << 1),
@@ -233,4 +240,5 @@ def test_types_and_constants_by_their_names() -> None:
     assert {type: bits_of(type) for type in ("i1", "i64", *FLOAT_BITS)} == {"i1": 1, "i64": 64, **FLOAT_BITS}
     assert literal("i32", -1) == "-1"
     assert literal("float", 0.1) == literal("float", float(np.float32(0.1))) != literal("double", 0.1)
+    assert literal("half", 0.1) == literal("half", float(np.float16(0.1))) != literal("float", 0.1)
     assert literal("<4 x i1>", True) == "splat (i1 true)"

@@ -24,13 +24,7 @@ class Fields:
     """
 
     def __init__(
-        self,
-        numbers: str = "",
-        *,
-        own: str = "",
-        doubles: str = "",
-        addresses: str = "",
-        after: Fields | None = None,
+        self, numbers: str = "", *, own: str = "", doubles: str = "", addresses: str = "", after: Fields | None = None
     ) -> None:
         """Name them, with spaces between; `after` others, which a kernel shares with its like.
 
@@ -42,9 +36,8 @@ class Fields:
         letters = [name for name, _, _ in pointers]
         for names, type in ((numbers, "i64"), (own, "i64"), (doubles, "double"), (" ".join(letters), "ptr")):
             given += [(name, type) for name in names.split()]
-        self.elements: dict[str, str] = ({} if after is None else after.elements) | {
-            name: kind for name, _, kind in pointers if kind
-        }
+        before = {} if after is None else after.elements
+        self.elements: dict[str, str] = before | {name: kind for name, _, kind in pointers if kind}
         """What lies at an address, where it is no float."""
         self.types: dict[str, str] = dict(given)
         """LLVM's type of each, in the order of the block."""

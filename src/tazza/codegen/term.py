@@ -12,6 +12,7 @@ What cannot be is refused where it is written: halves of integers, sums of addre
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn, TypeAlias
@@ -274,10 +275,8 @@ class Term:
 
     def intrinsic(self, name: str, *others: Number) -> Term:
         """Call an intrinsic whose operands and result have this type: smin, fma, sqrt."""
-        full, operands = f"@llvm.{name}.{short(self.type)}", [self.text, *map(self.operand, others)]
-        self.lines.declare(f"{self.type} {full}({', '.join([self.type] * len(operands))})")
-        given = ", ".join(f"{self.type} {one}" for one in operands)
-        return self.lines.let(self.type, f"call {self.type} {full}({given})")
+        operands = (Term(self.lines, self.type, self.operand(one)) for one in others)
+        return self.lines.call(self.type, f"llvm.{name}.{short(self.type)}", self, *operands)
 
     def fma(self, b: Number, c: Number) -> Term:
         """Self * b + c, rounded once where the processor can."""
@@ -386,11 +385,16 @@ class Term:
 
     def below(self, other: Number) -> Term:
         """Whether 0 <= self < other, of integers: without a sign, what is negative is large."""
-        return self.compare("ult", other)
+        return self._unsigned("ult", other)
 
     def outside(self, other: Number) -> Term:
         """Whether it is negative, or not below the other one: the number of none of so many things."""
-        return self.compare("uge", other)
+        return self._unsigned("uge", other)
+
+    def _unsigned(self, predicate: str, other: Number) -> Term:
+        if self.kind != "integers":
+            raise DTypeError(f"{predicate} of {self.typed}: of floats it would let NaN pass")
+        return self.compare(predicate, other)
 
     def choose(self, yes: Number, no: Number) -> Term:
         """Return one of two values, or lanes of both, by a truth; one of them at the least is no constant."""
@@ -609,9 +613,8 @@ class Term:
 
     def prefetch(self, nbytes: int = 0, *, write: bool = False) -> None:
         """Ask for what lies `nbytes` behind, maybe to write it; no address is wrong."""
-        self.lines.declare("void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        at = self.bytes_on(nbytes)
-        self.lines.do(f"call void @llvm.prefetch.p0(ptr {at}, i32 {int(write)}, i32 3, i32 1)")
+        how = (self.lines.number(one, "i32") for one in (write, 3, 1))
+        self.lines.call_for_effect("llvm.prefetch.p0", self.bytes_on(nbytes), *how)
 
 
 Number: TypeAlias = "Term | float"
@@ -631,15 +634,17 @@ def literal(type: str, number: float) -> str:
     if scalar != type:
         return f"splat ({scalar} {literal(scalar, number)})"
     if scalar == "i1":
+        if number not in (0, 1):
+            raise DTypeError(f"{number} is neither true nor false")
         return "true" if number else "false"
     if scalar not in FLOAT_BITS:
-        bits = 0 if scalar == "ptr" else bits_of(scalar)
-        if bits == 0 or number != int(number) or not -(1 << (bits - 1)) <= number < 1 << bits:
+        bits = bits_of(scalar)
+        if not float(number).is_integer() or not -(1 << (bits - 1)) <= number < 1 << bits:
             raise DTypeError(f"{number} is no {scalar}")
         return str(int(number))
-    # LLVM writes float constants of any width as the bits of a double.
-    fits = scalar == "float" and abs(number) < 3.5e38
-    rounded = struct.unpack("<f", struct.pack("<f", number))[0] if fits else number
+    # LLVM writes float constants of any width as the bits of a double, which has to be one of that width.
+    form, most = {"half": ("<e", 65519.0), "float": ("<f", 3.5e38), "double": ("<d", math.inf)}[scalar]
+    rounded = struct.unpack(form, struct.pack(form, number))[0] if abs(number) < most else number
     return f"0x{struct.pack('>d', rounded).hex().upper()}"
 
 
@@ -649,7 +654,13 @@ def scalar_of(type: str) -> str:
 
 
 def bits_of(scalar: str) -> int:
-    """Return how many bits a number of a type has."""
+    """Return how many bits a number of a type has.
+
+    Raises:
+        DTypeError: it is no type of numbers, but of addresses.
+    """
+    if scalar not in FLOAT_BITS and not scalar[1:].isdigit():
+        raise DTypeError(f"{scalar} is no type of numbers")
     return FLOAT_BITS[scalar] if scalar in FLOAT_BITS else int(scalar[1:])
 
 

@@ -62,10 +62,6 @@ class Vector:
         """Return a vector of one number."""
         return self.lines.number(number, self.type)
 
-    def whole(self, number: int) -> Term:
-        """Return a vector of one integer, as wide as a lane."""
-        return self.lines.number(number, self.integer)
-
     @property
     def all_set(self) -> Term:
         """A mask of all lanes."""
