@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tazza.runtime import machine as module
-from tazza.runtime.machine import MODEL, NOMINAL, Machine, machine, measure, stored
+from tazza.runtime.machine import LEAST_RELATION, MODEL, NOMINAL, Machine, machine, measure, stored, undisturbed
 from tazza.runtime.native_code import CACHE_DIR
 
 
@@ -69,6 +69,18 @@ def test_processes_agree_where_nothing_can_be_kept(tmp_path: Path, caplog: pytes
     with caplog.at_level(logging.INFO, "tazza"):
         assert machine() == NOMINAL
     assert "cannot be kept" in caplog.text
+
+
+@pytest.mark.parametrize("memory", [0.01, 2.7])
+def test_a_busy_moment_is_not_taken_for_the_machine(memory: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was kept then would choose for ever; a fast memory, or few operations, are believed."""
+    monkeypatch.setattr(module, "measure", lambda: Machine(204.0, memory, 21.0))
+    found = machine()
+    assert (found.flops_per_ns, found.cache_bytes_per_ns) == (204.0, 21.0)
+    nominal = NOMINAL.memory_bytes_per_ns / NOMINAL.flops_per_ns
+    assert found.memory_bytes_per_ns / found.flops_per_ns == pytest.approx(LEAST_RELATION * nominal)
+    assert undisturbed(found) == found
+    assert undisturbed(Machine(2.0, 50.0, 60.0)) == Machine(2.0, 50.0, 60.0)
 
 
 def test_the_sums_that_are_measured_are_computed() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tazza.engines.onednn import estimate
-from tazza.engines.onednn.estimate import FEW_CHANNELS, conv_flops, conv_gradient_ns, conv_ns, product_ns
+from tazza.engines.onednn.estimate import FEW_CHANNELS, conv_flops, conv_gradient_ns, conv_ns, passes_ns, product_ns
 from tazza.engines.onednn.library import unavailable
 from tazza.operator import OpView, find_schema, operator_def
 from tazza.runtime.fpmath import FPMATH
@@ -76,6 +76,21 @@ def test_operations_of_a_convolution(order: str) -> None:
     assert conv_flops(specs["W"], specs["Y"]) == 2 * N * K * H * W * C * 3 * 2
 
 
+def products(found_ns: float, filters_ns: float) -> float:
+    """Return what the products of a convolution take, of a time in which filters come meanwhile."""
+    return math.sqrt(found_ns**2 - filters_ns**2)
+
+
+def test_filters_come_while_products_are_computed() -> None:
+    """Neither is done before the other is; both do not take their sum, where there are many filters for few pixels."""
+    op, specs = conv(N=1, C=512, K=512, H=7, W=7)
+    filters_ns = passes_ns(1, specs["W"])
+    found = conv_ns(op, specs)
+    products_ns = products(found, filters_ns)
+    assert max(filters_ns, products_ns) < found < filters_ns + products_ns
+    assert conv_ns(*conv(N=100, C=512, K=512, H=7, W=7)) == pytest.approx(100 * products_ns, rel=0.01)
+
+
 def test_lanes_stay_empty_with_few_channels() -> None:
     """So that one channel more is faster, by the products; not so where bfloat16 is asked for and there."""
     flops = [conv_flops(specs["W"], specs["Y"]) for _, specs in (conv(C=FEW_CHANNELS), conv(C=FEW_CHANNELS + 1))]
@@ -124,6 +139,8 @@ def test_narrow_products_are_faster_in_whole_blocks(tiles: bool, monkeypatch: py
         full, partly = conv_ns(*conv(C=64, K=96)), conv_ns(*conv(C=33, K=96))
         memory_ns = 4 * 64 * 96 * 6 / machine().memory_bytes_per_ns
         gain = estimate.TILE_GAIN if tiles else estimate.NARROW_GAIN
-        assert full == pytest.approx(memory_ns + (wide - memory_ns) / gain)
+        assert full == pytest.approx(math.hypot(memory_ns, products(wide, memory_ns) / gain))
         share = 33 / 64
-        assert math.isclose(partly - memory_ns * share, full - memory_ns, rel_tol=1e-9), "33 channels count as 64"
+        assert math.isclose(products(partly, memory_ns * share), products(full, memory_ns), rel_tol=1e-9), (
+            "33 channels count as 64"
+        )

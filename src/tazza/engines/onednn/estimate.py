@@ -66,10 +66,10 @@ def _narrow_gain(*channels: int) -> float:
 
 
 def conv_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
-    """Bringing in the filters, and the products."""
+    """Bringing in the filters, and the products, which overlap."""
     W = specs["W"]
     share = _few_share(op, W) if _few(op, W) else FORWARD_SHARE * _narrow_gain(_channels(op, W), W.shape[0])
-    return passes_ns(1, W) + _compute_ns(conv_flops(W, specs["Y"]), share)
+    return math.hypot(passes_ns(1, W), _compute_ns(conv_flops(W, specs["Y"]), share))
 
 
 def _few_share(op: OpView, W: TensorSpec) -> float:

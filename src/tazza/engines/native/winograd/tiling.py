@@ -1,7 +1,12 @@
 """How a convolution is cut into tiles, blocks and slices, and how long that takes: a model, in cycles of one core.
 
-What a cycle is, and what memory brings in one, follows from the model of the machine; those of transforms were measured
-once, on a processor with AVX-512.
+    cycles = turns * (ITEM_CYCLES + transforms) + hypot(products, first) + (turns - 1) * hypot(products, again)
+
+`first` is bringing in filters from memory, `again` from a cache: loads overlap with products, so that the longer one
+counts, and a part of the other. What a cycle is, and what memory brings in one, follows from the model of the machine.
+The constants are those with which, of some 1,000 tilings of 41 layers (of GoogLeNet, ResNet-50, VGG-16 and LeNet; for
+single images with filters that no cache held), the fastest are found but for 6 % of their time, on a processor with
+AVX-512.
 """
 
 from __future__ import annotations
@@ -21,20 +26,22 @@ ROWS = {16: (14, 12, 10, 8), 8: (6,), 4: (6,)}
 L2_BYTES = 1 << 20
 """The cache of a core: what a thread uses again and again should fit in."""
 TRANSFORM_CYCLES = {
-    (2, 3): (170, 130),
-    (4, 3): (700, 400),
-    (5, 3): (1800, 1200),
-    (2, 5): (700, 250),
-    (4, 5): (1200, 900),
+    (2, 3): (85, 65),
+    (4, 3): (350, 200),
+    (5, 3): (900, 600),
+    (2, 5): (350, 125),
+    (4, 5): (600, 450),
 }
 """(m, r) -> of one tile and one vector of channels: into V, out of M."""
-PRODUCT_SHARE, CACHE_SHARE = 0.85, 0.58
-"""Parts of the rates at which cores compute, and read from the last cache, that the products here reach."""
-OVERLAP = 0.85
-"""Part of the sum of all steps that it takes: loads of one overlap with products of another."""
-KEPT_BYTES = 4.0
-"""Bytes of transformed filters that are worth a cycle: making them takes half of that, the rest is for the memory."""
-ITEM_CYCLES = 3000
+SPILL = 1.5
+"""How many times that takes where V and M do not fit into the cache of a core."""
+PRODUCT_SHARE = 0.75
+"""Part of the rate at which cores compute that the products here reach."""
+MEMORY_GAIN, CACHE_GAIN = 1.1, 1.5
+"""How many times the rates of a copy, which writes too, filters come to a core at: from memory, and from a cache."""
+KEPT_BYTES = 16.0
+"""Bytes of transformed filters that are worth a cycle: for making them, and for the memory."""
+ITEM_CYCLES = 500
 BLOCK_ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
 """Register tiles in a block that are tried."""
 
@@ -81,8 +88,8 @@ def cycle_ns() -> float:
 
 
 def cache_bytes() -> float:
-    """Return the bytes that a core reads from the last cache in a cycle."""
-    return CACHE_SHARE * machine().cache_bytes_per_ns * cycle_ns()
+    """Return the bytes of filters that a core reads from the last cache in a cycle."""
+    return CACHE_GAIN * machine().cache_bytes_per_ns * cycle_ns()
 
 
 @dataclass(frozen=True)
@@ -145,15 +152,18 @@ class Tiling:
     @property
     def cycles(self) -> float:
         """What it takes: computing, bringing in the filters, and what the caches cannot keep."""
-        items = self.blocks * self.slices
-        turns = -(-items // self.threads)  # the last turn may leave threads idle
-        memory_bytes = machine().memory_bytes_per_ns * cycle_ns()
-        return self.filter_bytes / memory_bytes + turns * self._item_cycles + (turns - 1) * self._again_cycles
+        turns = -(-self.blocks * self.slices // self.threads)  # the last turn may leave threads idle
+        # Slices come to several cores at once, which have more of the memory's rate than one, but not each all of it.
+        shared = math.sqrt(self.slices) * MEMORY_GAIN * machine().memory_bytes_per_ns * cycle_ns()
+        first = self.filter_bytes / shared
+        products, again = self._product_cycles, self._again_cycles
+        loaded = math.hypot(products, first) + (turns - 1) * math.hypot(products, again)
+        return turns * (ITEM_CYCLES + self._transform_cycles) + loaded
 
     @property
     def estimate_ns(self) -> float:
         """What it takes, to be compared with what others say."""
-        return self.cycles * cycle_ns() * OVERLAP
+        return self.cycles * cycle_ns()
 
     @property
     def price(self) -> float:
@@ -161,21 +171,30 @@ class Tiling:
         return self.cycles + self.filter_bytes / KEPT_BYTES
 
     @property
-    def _item_cycles(self) -> float:
-        """One block and slice, with filters at hand."""
+    def _own_bytes(self) -> int:
+        """V and M of one thread."""
+        return 4 * self.scratch_floats
+
+    @property
+    def _transform_cycles(self) -> float:
+        """Those of one block and slice."""
         into, out = TRANSFORM_CYCLES[self.algorithm.m, self.algorithm.r]
         tiles = min(self.rows * self.block_rows, self.tiles)
-        products = self.filter_bytes / 4 / self.slices * 2 * self.rows * self.block_rows
         vectors = -(-self.problem.K // lane_count()) / self.slices
-        compute = products / (4 * lane_count() * PRODUCT_SHARE) + tiles * (self.groups * into + vectors * out)
-        own = 4 * self.scratch_floats
-        return ITEM_CYCLES + compute + (2 * own / cache_bytes() if own > 0.75 * L2_BYTES else 0)
+        spill = SPILL if self._own_bytes > L2_BYTES else 1.0
+        return spill * tiles * (self.groups * into + vectors * out)
+
+    @property
+    def _product_cycles(self) -> float:
+        """Those of one block and slice, with filters at hand; the last register tile may have idle rows."""
+        tiles = self.rows * min(self.block_rows, -(-self.tiles // self.rows))
+        return self.filter_bytes / 4 / self.slices * 2 * tiles / (4 * lane_count() * PRODUCT_SHARE)
 
     @property
     def _again_cycles(self) -> float:
         """Bringing in the filters of a slice once more."""
-        own, filters = 4 * self.scratch_floats, self.filter_bytes / self.slices
-        return filters / cache_bytes() if own + filters > L2_BYTES else 0
+        filters = self.filter_bytes / self.slices
+        return filters / cache_bytes() if self._own_bytes + filters > L2_BYTES else 0.0
 
 
 def best_tiling(problem: Problem, threads: int, m: int | None = None) -> Tiling:

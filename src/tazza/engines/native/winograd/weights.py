@@ -10,7 +10,7 @@ from tazza.codegen.kernel import lane_count
 from tazza.data_class import dataclass
 from tazza.engines.native.winograd import SOURCES
 from tazza.engines.native.winograd.algorithm import FORMS, Algorithm, algorithm
-from tazza.engines.native.winograd.tiling import OVERLAP, TRANSFORM_CYCLES, Problem, cache_bytes, cycle_ns
+from tazza.engines.native.winograd.tiling import TRANSFORM_CYCLES, Problem, cycle_ns
 from tazza.engines.native.winograd.weights_code import BLOCK, WeightsCode, unit_floats
 from tazza.engines.native.winograd.writer import GAP
 from tazza.runtime.cache import remembered
@@ -24,8 +24,10 @@ MOST_SUM_BYTES = 6 << 20
 """What the sums of all threads may take where each has some of its own: every block reads and writes them."""
 GROUP_BYTES = 256 << 10
 """What the sums of a group of units may take: they stay in the cache of a core beside V and Z of one matrix."""
-PRODUCT_SHARE = 0.6
-"""Part of the floating-point rate that the products reach."""
+PRODUCT_SHARE, CACHE_SHARE = 0.7, 0.68
+"""Parts of the rates at which cores compute, and copy what the last cache holds, that products and sums reach."""
+TRANSFORMS = 1.7
+"""How many times what a transform of the forward pass takes these take: each tile is written to memory."""
 
 
 @dataclass(frozen=True)
@@ -112,16 +114,16 @@ class WeightsTiling:
         into, _ = TRANSFORM_CYCLES[self.m, self.problem.r]
         C, K = self.channels
         products = 2 * self.algorithm.a**2 * self.tiles * C * K / (4 * lane_count() * PRODUCT_SHARE)
-        transforms = self.tiles * (C + K) / lane_count() * into
+        transforms = TRANSFORMS * self.tiles * (C + K) / lane_count() * into
         # Written with a block, read with the next; where each thread has its own they stay in its caches.
         again = 0 if self.alone else -(-self.tiles // self.block) - 1
-        sums = again * 2 * self.sum_bytes / cache_bytes()
+        sums = again * 2 * self.sum_bytes / (CACHE_SHARE * machine().cache_bytes_per_ns * cycle_ns())
         return (products + transforms + sums) / self.threads
 
     @property
     def estimate_ns(self) -> float:
         """What it takes, to be compared with what others say."""
-        return self.cycles * cycle_ns() * OVERLAP
+        return self.cycles * cycle_ns()
 
 
 def best_weights_tiling(problem: Problem, threads: int) -> WeightsTiling:
