@@ -14,12 +14,15 @@ from tests.judge.hand import GENERATORS
 
 SEEDS, MORE = 2, 8
 """How many problems of each type are drawn, and where these happen to be equal (two empty ones)."""
+FEW_ATTEMPTS, FEW_ELEMENTS = 100, 3
+SINGLE = {"LearningRate"}
+"""Operators of single numbers."""
 
 
 @pytest.mark.slow
 def test_every_operator_has_legal_problems() -> None:
     """No operator is left out, and what is drawn is what its schema and reference kernel take."""
-    found = {type: [draw(type, seed) for seed in range(SEEDS)] for type in drawable()}
+    found = {type: [draw(type, seed, attempts=FEW_ATTEMPTS) for seed in range(SEEDS)] for type in drawable()}
     assert [type for type in sorted(SCHEMAS.keys()) if type not in found and why_not(type) is None] == []
     assert sorted(GENERATORS.keys() - found.keys()) == [], "who has a generator is drawn"
     assert len(found) > 200
@@ -31,6 +34,20 @@ def test_every_operator_has_legal_problems() -> None:
 
 def _bytes(problem: Problem) -> bytes:
     return problem.definition.SerializeToString() + repr([x.tolist() for x in problem.inputs.values()]).encode()
+
+
+def _elements(type: str, seed: int) -> int:
+    """Return how many elements the largest blob of a problem has."""
+    problem = draw(type, seed, attempts=FEW_ATTEMPTS)
+    return max(x.size for x in (*problem.inputs.values(), *compute(problem).values()))
+
+
+@pytest.mark.slow
+def test_problems_have_more_than_single_numbers() -> None:
+    """Inputs that must agree and are drawn apart do so where each has one element: nothing would be judged by that."""
+    types = (type for type in drawable() if SCHEMAS[type].inputs)
+    single = {type for type in types if all(_elements(type, seed) <= FEW_ELEMENTS for seed in range(MORE))}
+    assert single == SINGLE
 
 
 @pytest.mark.slow

@@ -36,3 +36,11 @@ def by_key(hand: Hand, schema: OpSchema) -> Sketch:
     keys = hand.rng.integers(-9, 9, hand.integer(0, 12)).astype(hand.pick((np.int32, np.int64)))
     counts = np.bincount(keys % parts, minlength=parts)
     return Sketch({}, {"X": [(int(count), *rest) for count in counts]}, {"keys": keys})
+
+
+@draws("CopyRowsToTensor")
+def copy_rows(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    R, D = hand.given.get("X", (hand.size(), hand.channels()))
+    indices = hand.rng.integers(0, max(R, 1), hand.integer(0, 7) if R else 0)
+    return Sketch({}, {"X": (R, D), "row": (D,)}, {"indices": indices})

@@ -48,6 +48,13 @@ def rounded_shares(op: OpView, inputs: list[Array], factor: Factor) -> list[Arra
     return [P * factor(P.shape, 1.0), loss + 2 * op.scale * (factor(loss.shape, 1.0) - 1), *unused]
 
 
+@steps_of("SpatialSoftmaxWithLoss")
+def rounded_shares_of_places(op: OpView, inputs: list[Array], factor: Factor) -> list[Array]:
+    """As those of rows; `scale` is for the gradient alone."""
+    P, loss = evaluate(op, [wide(x) for x in inputs])
+    return [P * factor(P.shape, 1.0), loss + 2 * (factor(loss.shape, 1.0) - 1)]
+
+
 @draws("SoftmaxWithLoss")
 def softmax_with_loss(hand: Hand, schema: OpSchema) -> Sketch:
     del schema
@@ -137,6 +144,27 @@ def focal_loss(hand: Hand, schema: OpSchema) -> Sketch:
     found = hand.some({"gamma": hand.pick((0.0, 2.0)), "alpha": hand.real(0.1, 0.9), "scale": hand.pick((0.5, 2.0))})
     normalizer = np.array([hand.integer(0, 5)], np.float32)
     return Sketch(found | {"num_classes": K}, {"X": (N, C, H, W)}, {"T": labels, "normalizer": normalizer})
+
+
+@draws("MultiClassAccuracy")
+def multi_class_accuracy(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    X = hand.given.get("X", (hand.batch(), hand.channels()))
+    return Sketch({}, {"X": X}, {"label": classes(hand, X[:1], X[1])})
+
+
+@draws("SpatialSoftmaxWithLoss")
+def spatial_softmax_with_loss(hand: Hand, schema: OpSchema) -> Sketch:
+    """Draw labels of which some say that their place is left out, in Caffe2's way of -1."""
+    del schema
+    X = hand.given.get("X", hand.image(spatial=(2, 2), orders=("NCHW",))[1])
+    places = (X[0], *X[2:])
+    label = classes(hand, places, X[1])
+    label[hand.rng.random(places) < hand.pick((0.0, 0.2))] = -1
+    values: dict[str, Any] = {"label": label}
+    if hand.chance(0.5):
+        values["weights"] = hand.rng.uniform(0, 2, places).astype(np.float32)
+    return Sketch(hand.some({"scale": hand.pick((1.0, 0.5, 2.0, 0.0))}), {"X": X}, values)
 
 
 @draws("GroupSpatialSoftmax", "GroupSpatialSoftmaxGradient")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from tazza.operator import OpSchema
 from tazza.ops.nn.fc import fcs
 from tests.judge.hand import Hand, Shape, Sketch, draws
@@ -40,6 +42,24 @@ def row_mul(hand: Hand, schema: OpSchema) -> Sketch:
     del schema
     X = hand.shape("X", 1, 4)
     return Sketch({}, {"X": X, "w": hand.given.get("w", X[:1])})
+
+
+@draws("ElementwiseLinear")
+def elementwise_linear(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    X = hand.shape("X", 1, 4)
+    axis = hand.integer(0, len(X) - 1) if hand.chance(0.4) else min(1, len(X) - 1)
+    found = {"axis": axis - len(X) if hand.chance(0.2) else axis} if axis != 1 or hand.chance(0.3) else {}
+    D = math.prod(X[axis:])
+    return Sketch(found, {"X": X, "w": (D,), "b": (D,)})
+
+
+@draws("ConcatBatchMatMulBatchGatherOp")
+def pair_product(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    count, X = max(hand.integer(1, 5), len(hand.given)), hand.given.get("X_0", hand.dims(2, 2))
+    pairs = hand.rng.integers(0, count**2, hand.dims(0, 2, elements=200))
+    return Sketch({}, {"X": [X] * count}, {"pairs": pairs.astype(hand.pick((np.int32, np.int64)))})
 
 
 @draws("MatMul")

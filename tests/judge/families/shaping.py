@@ -56,7 +56,7 @@ def split(hand: Hand, schema: OpSchema) -> Sketch:
     return Sketch(found | {"split": parts}, {"X": X}, outputs=count)
 
 
-@draws("Slice")
+@draws("Slice", "Int8Slice")
 def slice(hand: Hand, schema: OpSchema) -> Sketch:
     del schema
     X = hand.shape("X", 1, 4)
@@ -94,7 +94,7 @@ def regrouped(hand: Hand, shape: Shape) -> list[int]:
     return [*found, left]
 
 
-@draws("Reshape")
+@draws("Reshape", "Int8Reshape")
 def reshape(hand: Hand, schema: OpSchema) -> Sketch:
     del schema
     X = hand.shape("X")
@@ -151,6 +151,7 @@ def reduce(hand: Hand, schema: OpSchema) -> Sketch:
 @draws(
     *("ReduceFrontSum", "ReduceFrontMean"),
     *("ReduceBackSum", "ReduceBackMean"),
+    *("ReduceFrontMax", "ReduceBackMax"),
 )
 def reduce_front_back(hand: Hand, schema: OpSchema) -> Sketch:
     X = hand.shape("X", 1, 4)

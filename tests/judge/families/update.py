@@ -11,8 +11,13 @@ from tazza.ops.optimizer.learning_rate import POLICIES
 from tazza.ops.optimizer.momentum_sgd import decayed_updates
 from tazza.tensor import DataType
 from tests.judge.generic import arguments
-from tests.judge.hand import Hand, Sketch, draws
+from tests.judge.hand import Array, Hand, Sketch, draws
 from tests.judge.values import fill
+
+
+def number(hand: Hand, least: float, most: float) -> Array:
+    """Return one number, as operators take a rate or a norm."""
+    return np.array([hand.real(least, most)], np.float32)
 
 
 @draws("MomentumSGD", "MomentumSGDUpdate", *decayed_updates)
@@ -74,11 +79,57 @@ def yellow_fin(hand: Hand, schema: OpSchema) -> Sketch:
     found = hand.some({"beta": hand.real(0.5, 0.95), "nesterov": hand.integer(0, 1), "zero_debias": hand.integer(0, 1)})
     shapes: dict[str, Any] = dict.fromkeys(("W", "M", "g_avg", "dW"), W)
     values = {
-        "lr": np.array([hand.real(0.1, 1)], np.float32),
-        "mu": np.array([hand.real(0, 0.9)], np.float32),
+        "lr": number(hand, 0.1, 1),
+        "mu": number(hand, 0, 0.9),
         "window": hand.rng.uniform(0, 1, width).astype(np.float32),
         "g2_avg": hand.rng.uniform(0.1, 2, W).astype(np.float32),
         "averages": np.array([1.0, 200.0 + 200 * np.prod(W), 0.25, 0.75, 0.5], np.float32),
         "iter": np.array([hand.integer(0, 200)]),
     }
     return Sketch({"curv_win_width": width, "epsilon": 0.01, **found}, shapes, values)
+
+
+@draws("Storm", "Wngrad")
+def shared_step(hand: Hand, schema: OpSchema) -> Sketch:
+    """What the length of a step comes from stays away from 0."""
+    shape = hand.given.get("dW", hand.dims())
+    found = hand.some({"epsilon": 0.1, "momentum": hand.real(0, 2), "beta": hand.real(0.1, 1)}, 0.7)
+    values = {letter: number(hand, 0.5, 4) for letter in ("b", "s") if letter in schema.inputs_by_letter}
+    shapes = {letter: shape for letter in ("W", "M", "dW") if letter in schema.inputs_by_letter}
+    return Sketch({name: value for name, value in found.items() if name in schema.args}, shapes | {"lr": (1,)}, values)
+
+
+@draws("Lars")
+def lars(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    shape = hand.given.get("dW", hand.dims())
+    found = hand.some({"offset": hand.real(0.1, 1), "lr_min": hand.real(0, 0.1)})
+    values = {letter: number(hand, 0.1, 2) for letter in ("decay", "trust", "most")}
+    return Sketch(found, {"W": shape, "dW": shape}, values)
+
+
+@draws("LearningRateAdaption")
+def learning_rate_adaption(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    shape = hand.given.get("g", hand.dims())
+    found = hand.some({"lr_alpha": hand.real(0, 0.5), "normalized_lr_adaption": hand.integer(0, 1)})
+    return Sketch(found, {"g": shape, "e": shape}, {"lr": number(hand, 0.01, 1)})
+
+
+@draws("ClipTensorByScaling")
+def clip_tensor_by_scaling(hand: Hand, schema: OpSchema) -> Sketch:
+    del schema
+    values = hand.some({"factor": number(hand, 0.5, 2)})
+    values["norm"] = number(hand, 0.1, 5)
+    return Sketch({"threshold": hand.real(0.5, 4)}, {"X": hand.shape("X")}, values)
+
+
+@draws("WeightScale")
+def weight_scale(hand: Hand, schema: OpSchema) -> Sketch:
+    """Draw steps that are a turn in half of the problems."""
+    del schema
+    stepsize, turn = hand.integer(1, 5), hand.integer(1, 9)
+    step = stepsize * turn if hand.chance(0.5) else hand.integer(1, 50)
+    found = {"stepsize": stepsize, "scale": hand.real(0.1, 2)}
+    found |= hand.some({"upper_bound_iter": step + hand.integer(-2, 5)}, 0.3)
+    return Sketch(found, {"X": hand.shape("X")}, {"iter": np.array([step - 1])})
