@@ -97,6 +97,22 @@ def pruning(hand: Hand, schema: OpSchema) -> Sketch:
     )
 
 
+def sizes_of(format: RowFormat, rows: Array) -> Array:
+    """Return code times scale and bias of rows of bytes, each without its sign: what their sum is rounded by."""
+    codes = rows.copy()
+    codes[..., : -format.behind] = 0
+    whole, bias = (format.decode(one).astype(np.float64) for one in (rows, codes))
+    return np.abs(whole - bias) + np.abs(bias)
+
+
+@steps_of(*decodings)
+def decoded_rows(op: OpView, inputs: list[Array], factor: Factor) -> list[Array]:
+    """Code times scale and bias are rounded, however small their sum is."""
+    (plain,) = evaluate(op, inputs)
+    moved = sizes_of(decodings.rows[op.type].format, inputs[0]).reshape(plain.shape)
+    return [plain.astype(np.float64) + moved * (factor(plain.shape, 2.0) - 1)]
+
+
 @steps_of(*(type for type in lookups if lookups.rows[type].rows.format is not None))
 def rows_of_bytes(op: OpView, inputs: list[Array], factor: Factor) -> list[Array]:
     """What is added up is code times scale, and bias: both are rounded, and neither is an input that can be moved."""
@@ -104,11 +120,7 @@ def rows_of_bytes(op: OpView, inputs: list[Array], factor: Factor) -> list[Array
     given = dict(zip(op.input_letters, inputs, strict=True))
     row = lookups.rows[op.type]
     assert row.rows.format is not None
-    table = row.rows.format.decode(given["DATA"]).astype(np.float64)
-    codes = given["DATA"].copy()
-    codes[:, : -row.rows.format.behind] = 0
-    bias = row.rows.format.decode(codes).astype(np.float64)
-    sizes = np.abs(table - bias) + np.abs(bias)
+    sizes = sizes_of(row.rows.format, given["DATA"])
     picked_rows = given["INDICES"]
     if row.rows.pruned:
         picked_rows = given["MAPPING"][picked_rows]

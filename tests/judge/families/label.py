@@ -111,6 +111,14 @@ def sigmoid_cross_entropy_loss(hand: Hand, schema: OpSchema) -> Sketch:
     return Sketch(found, {"X": X}, {"targets": hand.rng.integers(-1, 2, X).astype(np.int32)})
 
 
+@steps_of("SigmoidCrossEntropyLossGradient")
+def shares_of_labels(op: OpView, inputs: list[Array], factor: Factor) -> list[Array]:
+    """What is left of a share near 1 when its label is taken from it is rounded as the share is."""
+    X, targets, dloss = inputs
+    (plain,), (share,) = (evaluate(op, [wide(X), labels, wide(dloss)]) for labels in (targets, np.minimum(targets, 0)))
+    return [plain + share * (factor(plain.shape, 2.0) - 1)]
+
+
 @draws("SmoothL1Loss", "SmoothL1LossGradient")
 def smooth_l1_loss(hand: Hand, schema: OpSchema) -> Sketch:
     """Some rows: of none there is no mean."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tazza.errors import ArgumentError, ShapeError, TazzaError
 from tazza.operator import run_op
-from tests.check import Case, check_op, on_all_engines
+from tests.check import Case, check_op, engines_of, on_all_engines
 
 Array = NDArray[Any]
 PLAIN, WEIGHTED = "SigmoidCrossEntropyWithLogits", "WeightedSigmoidCrossEntropyWithLogits"
@@ -54,6 +54,25 @@ CASES = [
 @on_all_engines(CASES)
 def test_sigmoid_cross_entropy(case: Case, engine: str) -> None:
     check_op(case, engine)
+
+
+@pytest.mark.parametrize(
+    ("type", "trick"),
+    [(PLAIN, ""), (PLAIN, "log_D_trick"), (PLAIN, "unjoined_lr_loss"), (WEIGHTED, ""), ("SigmoidCrossEntropyLoss", "")],
+)
+@pytest.mark.parametrize("right", [True, False])
+def test_losses_of_sure_answers_keep_their_digits(right: bool, type: str, trick: str) -> None:
+    """What is left of a logit of 9, or of 60, when its label is taken from it is small, not what rounding leaves."""
+    X = np.array([-60, -30.5, -15, -9, -1.25, -0.5, 0, 0.5, 3.75, 9, 15, 30.5, 60], np.float32)
+    T = ((X > 0) == right).astype(np.float32)
+    expected = [-term(float(x), float(t), trick) for x, t in zip(X, T, strict=True)]
+    arguments: dict[str, Any] = {trick: 1} if trick else {}
+    weights = [np.ones((1, 1), np.float32)] if type == WEIGHTED else []
+    for engine in engines_of(type):
+        for x, t, wanted in zip(X.reshape(-1, 1, 1), T.reshape(-1, 1, 1), expected, strict=True):
+            label = t.astype(np.int32) if type == "SigmoidCrossEntropyLoss" else t
+            found: Array = run_op(type, x, label, *weights, engine=engine, **arguments)
+            np.testing.assert_allclose(found.ravel(), wanted, rtol=2e-6, err_msg=f"{engine}, {x}")
 
 
 def test_large_logits_stay_finite() -> None:

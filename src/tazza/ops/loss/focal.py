@@ -40,7 +40,7 @@ from tazza.operator import (
     streamed,
 )
 from tazza.ops.loss.normalizer import D_LOSS, IGNORED, NORMALIZER, divisor
-from tazza.ops.loss.sigmoid_cross_entropy import softplus
+from tazza.ops.loss.sigmoid_cross_entropy import softplus_parts
 from tazza.ops.nn.channel import CHANNELS_FIRST
 from tazza.ops.nn.group_spatial_softmax import classes_arg, group_softmax, in_groups, require_groups
 from tazza.ops.shape.axis import agree, product, require_as_many, require_one_element, require_within
@@ -249,7 +249,8 @@ def _log_sigmoid(x: Array) -> Array:
 
 def _log_of_rest(x: Array) -> Array:
     """Return log(1 - p)."""
-    return -softplus(x)
+    positive, rest = softplus_parts(x)
+    return -(x * positive + rest)
 
 
 def _sides(op: OpView, x: Array, T: Array, normalizer: Array) -> tuple[Array, Array]:

@@ -59,10 +59,14 @@ T = blob("T", FLOAT, role=Role.DATA, doc="(*S, D): labels, in [0, 1]")
 W = blob("W", FLOAT, role=Role.DATA, doc="(*S, D): weights")
 
 
-def softplus(x: Array) -> Array:
-    """Return log(1 + exp(x)), of an infinite x NaN, as Caffe2 has it."""
+def softplus_parts(x: Array) -> tuple[Array, Array]:
+    """Return 1 where x >= 0, and log(1 + exp(-|x|)), of an infinite x NaN, as Caffe2 has it.
+
+    log(1 + exp(x)) is x * the first + the second. The two are kept apart: what is taken from x, a label times x, would
+    leave of the second only what is above the rounding of x.
+    """
     positive = (x >= 0).astype(x.dtype)
-    return x * positive + np.log1p(np.exp(x - 2 * x * positive))
+    return positive, np.log1p(np.exp(x - 2 * x * positive))
 
 
 def _sigmoid(x: Array) -> Array:
@@ -71,10 +75,12 @@ def _sigmoid(x: Array) -> Array:
 
 def _terms(op: OpView, x: Array, t: Array) -> Array:
     """Return what is averaged, with the other sign."""
-    kind = op.arguments
+    kind, (positive, rest) = op.arguments, softplus_parts(x)
     if kind.get("log_D_trick"):
-        return (2 * t - 1) * (x - softplus(x))
-    return x * t - softplus(x) * (1 - t if kind.get("unjoined_lr_loss") else 1)
+        return (2 * t - 1) * (x * (1 - positive) - rest)
+    if kind.get("unjoined_lr_loss"):
+        return x * t - (x * positive + rest) * (1 - t)
+    return x * (t - positive) - rest
 
 
 def _slopes(op: OpView, x: Array, t: Array) -> Array:
@@ -85,15 +91,17 @@ def _slopes(op: OpView, x: Array, t: Array) -> Array:
     return (2 * t - 1) * _sigmoid(-x) if kind.get("log_D_trick") else t - _sigmoid(x)
 
 
-SOFTPLUS = "(max(X, 0) + log1p(exp(-abs(X))) + X * 0)"
-"""As `softplus`, which is NaN where X is infinite."""
+POSITIVE, REST = "where(X >= 0, 1, 0)", "(log1p(exp(-abs(X))) + X * 0)"
+"""As `softplus_parts`: the second is NaN where X is infinite."""
 
 
 def _term_text(op: OpView) -> str:
     kind = op.arguments
     if kind.get("log_D_trick"):
-        return f"(2 * T - 1) * (X - {SOFTPLUS})"
-    return f"X * T - {SOFTPLUS}" + (" * (1 - T)" if kind.get("unjoined_lr_loss") else "")
+        return f"(2 * T - 1) * (X * (1 - {POSITIVE}) - {REST})"
+    if kind.get("unjoined_lr_loss"):
+        return f"X * T - (X * {POSITIVE} + {REST}) * (1 - T)"
+    return f"X * (T - {POSITIVE}) - {REST}"
 
 
 def _slope_text(op: OpView) -> str:

@@ -35,7 +35,7 @@ from tazza.operator import (
     streamed,
 )
 from tazza.ops.loss.normalizer import D_LOSS, IGNORED
-from tazza.ops.loss.sigmoid_cross_entropy import SOFTPLUS
+from tazza.ops.loss.sigmoid_cross_entropy import POSITIVE, REST, softplus_parts
 from tazza.ops.shape.axis import require_as_many, require_one_element
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
@@ -101,8 +101,8 @@ def sigmoid_cross_entropy_loss_gradient(g: GradientRequest) -> list[OperatorDef]
 @kernel(SIGMOID_CROSS_ENTROPY_LOSS)
 def sigmoid_cross_entropy_loss(op: OpView, X: Array, targets: Array, loss: Array) -> None:
     t = targets.reshape(X.shape)
-    positive = (X >= 0).astype(X.dtype)
-    lost = np.log1p(np.exp(X - 2 * X * positive)) - X * (t.astype(X.dtype) - positive)
+    positive, rest = softplus_parts(X)
+    lost = rest - X * (t.astype(X.dtype) - positive)
     loss[...] = np.where(t == IGNORED, 0, lost).sum(dtype=loss.dtype) * _factor(op, targets, loss.dtype)
 
 
@@ -144,7 +144,7 @@ def _divisor(op: OpView) -> str:
 
 
 def _lost(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
-    lost = {"lost": Total("sum", f"where(targets == {IGNORED}, 0, {SOFTPLUS} - X * targets)")}
+    lost = {"lost": Total("sum", f"where(targets == {IGNORED}, 0, {REST} - X * (targets - {POSITIVE}))")}
     return RowProgram(Cut(1, specs["X"].size), COUNTED | lost, {"loss": f"lost * scale / {_divisor(op)}"})
 
 
