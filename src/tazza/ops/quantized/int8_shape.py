@@ -175,7 +175,8 @@ INT8_SLICE = schema(
     "Int8Slice",
     """Y = X[starts[0]:ends[0], starts[1]:ends[1], ...].
 
-    Instead of all bounds, `dim`, `start_idx` and `end_idx` give those of one axis.""",
+    Numbers below 0 count from behind the last element, so that -1 is the end itself. Instead of all bounds, `dim`,
+    `start_idx` and `end_idx` give those of one axis.""",
     inputs=[X_OF_INTEGERS, STARTS, ENDS],
     outputs=[Y_LIKE_X],
     args=(
