@@ -13,6 +13,7 @@ from tazza.ops.sparse.segment import Division
 from tazza.ops.sparse.segment_reduction import segment_gradients, segment_reductions
 from tests.check import evaluate
 from tests.judge.condition import Factor, steps_of, wide
+from tests.judge.families.update import number
 from tests.judge.hand import Array, Hand, Shape, Sketch, draws
 
 
@@ -187,7 +188,7 @@ def shared_step_of_rows(hand: Hand, schema: OpSchema) -> Sketch:
     known = {name: value for name, value in found.items() if name in schema.args}
     states = {letter: (1,) for letter in ("b", "s") if letter in schema.inputs_by_letter}
     values: dict[str, Any] = {"indices": indices}
-    values |= {letter: np.array([hand.real(0.5, 4)], np.float32) for letter in states}
+    values |= {letter: number(hand, 0.5, 4) for letter in states}
     moments = {"M": table} if "M" in schema.inputs_by_letter else {}
     return Sketch(known, {**shapes, **moments, "W": table, "lr": (1,)}, values)
 
