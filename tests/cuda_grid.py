@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import threading
+import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +17,10 @@ from typing import Any
 from tazza.codegen.nvptx import BARRIER, BLOCK, EXCHANGE, MEETING, OUTSIDE, THREAD, WARP_BARRIER, thread_text
 from tazza.runtime.native_code import llvm_binding
 
-_here = threading.local()
+SYSTEM: Any = ctypes.CDLL(None)
+STACK_BYTES = 1 << 18
+PATIENCE_S = 30.0
+"""How long threads may wait for each other."""
 
 
 @dataclass(slots=True)
@@ -73,6 +76,128 @@ end:
 """
 
 
+COMMON = ("barrier", "given", "threads", "blocks", "words", "faults", "meetings")
+"""What threads that run together share, in words: two rows of numbers that they exchange, the kernel's block, how often
+not all of a warp were asked to come, and for each block of threads how often these met."""
+OWN = ("common", "thread", "block", "turn")
+"""What a thread knows, in words; `turn` is the row in which it gives numbers next."""
+
+
+def _at(struct: tuple[str, ...], where: str, word: str, *, into: str = "i64", to: str = "") -> str:
+    """Return the line that reads a word of COMMON or OWN into `%word`."""
+    name = to if to else word
+    place = f"  %at.{name} = getelementptr i64, ptr %{where}, i64 {struct.index(word)}\n"
+    return f"{place}  %{name} = load {into}, ptr %at.{name}"
+
+
+_OWN_STATE = """  %own = call ptr @pthread_getspecific(i32 KEY)"""
+TOGETHER = f"""
+declare i32 @pthread_barrier_wait(ptr)
+declare ptr @pthread_getspecific(i32)
+declare i32 @pthread_setspecific(i32, ptr)
+define internal i32 @together.word(i64 %which) {{
+{_OWN_STATE}
+  %at = getelementptr i64, ptr %own, i64 %which
+  %word = load i64, ptr %at
+  %narrow = trunc i64 %word to i32
+  ret i32 %narrow
+}}
+define i32 @{OUTSIDE[THREAD]}() {{
+  %t = call i32 @together.word(i64 {OWN.index("thread")})
+  ret i32 %t
+}}
+define i32 @{OUTSIDE[BLOCK]}() {{
+  %b = call i32 @together.word(i64 {OWN.index("block")})
+  ret i32 %b
+}}
+define internal void @together.blame(ptr %common, i1 %right) {{
+  %wrong = xor i1 %right, true
+  %more = zext i1 %wrong to i64
+  %at = getelementptr i64, ptr %common, i64 {COMMON.index("faults")}
+  %former = atomicrmw add ptr %at, i64 %more monotonic
+  ret void
+}}
+define void @{OUTSIDE[BARRIER]}() {{
+entry:
+{_OWN_STATE}
+{_at(OWN, "own", "common", into="ptr")}
+{_at(COMMON, "common", "barrier", into="ptr")}
+  %answer = call i32 @pthread_barrier_wait(ptr %barrier)
+  %chosen = icmp ne i32 %answer, 0
+  br i1 %chosen, label %count, label %end
+count:
+{_at(OWN, "own", "block")}
+{_at(COMMON, "common", "meetings", into="ptr")}
+  %at.met = getelementptr i64, ptr %meetings, i64 %block
+  %met = load i64, ptr %at.met
+  %more = add i64 %met, 1
+  store i64 %more, ptr %at.met
+  br label %end
+end:
+  ret void
+}}
+define void @{OUTSIDE[WARP_BARRIER]}(i32 %mask) {{
+{_OWN_STATE}
+{_at(OWN, "own", "common", into="ptr")}
+  %right = icmp eq i32 %mask, -1
+  call void @together.blame(ptr %common, i1 %right)
+{_at(COMMON, "common", "barrier", into="ptr")}
+  %answer = call i32 @pthread_barrier_wait(ptr %barrier)
+  ret void
+}}
+define i32 @{OUTSIDE[EXCHANGE]}(i32 %mask, i32 %value, i32 %distance, i32 %clamp) {{
+{_OWN_STATE}
+{_at(OWN, "own", "common", into="ptr")}
+  %all = icmp eq i32 %mask, -1
+  %whole = icmp eq i32 %clamp, 31
+  %right = and i1 %all, %whole
+  call void @together.blame(ptr %common, i1 %right)
+{_at(COMMON, "common", "given", into="ptr")}
+{_at(COMMON, "common", "threads")}
+{_at(OWN, "own", "thread")}
+{_at(OWN, "own", "turn")}
+  %other = xor i64 %turn, 1
+  store i64 %other, ptr %at.turn
+  %first = mul i64 %turn, %threads
+  %mine = add i64 %first, %thread
+  %at.mine = getelementptr i32, ptr %given, i64 %mine
+  store i32 %value, ptr %at.mine
+{_at(COMMON, "common", "barrier", into="ptr")}
+  %answer = call i32 @pthread_barrier_wait(ptr %barrier)
+  %far = zext i32 %distance to i64
+  %whose = xor i64 %thread, %far
+  %theirs = add i64 %first, %whose
+  %at.theirs = getelementptr i32, ptr %given, i64 %theirs
+  %found = load i32, ptr %at.theirs
+  ret i32 %found
+}}
+define ptr @all(ptr %own) {{
+entry:
+  %known = call i32 @pthread_setspecific(i32 KEY, ptr %own)
+{_at(OWN, "own", "common", into="ptr")}
+{_at(COMMON, "common", "barrier", into="ptr")}
+{_at(COMMON, "common", "blocks")}
+{_at(COMMON, "common", "words", into="ptr")}
+  %at.block = getelementptr i64, ptr %own, i64 {OWN.index("block")}
+  %any = icmp sgt i64 %blocks, 0
+  br i1 %any, label %one, label %end
+one:
+  %b = phi i64 [ 0, %entry ], [ %next, %one ]
+  store i64 %b, ptr %at.block
+  call void @NAME(ptr %words)
+  %answer = call i32 @pthread_barrier_wait(ptr %barrier)
+  %next = add i64 %b, 1
+  %more = icmp slt i64 %next, %blocks
+  br i1 %more, label %one, label %end
+end:
+  ret ptr null
+}}
+"""
+"""Each thread of a block is one of the system; what it asks is answered from what it alone knows. What a block shares is
+used by the next one, so all meet between two blocks. Exchanged numbers lie in two rows in turn: one meeting is enough.
+"""
+
+
 @contextmanager
 def backwards() -> Generator[None]:
     """Let the last thread of the last block come first, until the block ends."""
@@ -84,38 +209,11 @@ def backwards() -> Generator[None]:
 
 
 @functools.cache
-def _answers() -> list[Any]:
-    """Tell LLVM what kernels ask while they run; returns what has to live."""
-
-    def meet() -> None:
-        if _here.gate.wait() == 0:
-            MEETINGS.append(_here.block)
-
-    def meet_in_warp(mask: int) -> None:
-        assert mask == -1, "all threads of the warp come"
-        _here.gate.wait()
-
-    def exchange(mask: int, value: int, distance: int, clamp: int) -> int:
-        """Give what the other thread has: each time in the other of two rows, so that one meeting is enough."""
-        assert (mask, clamp) == (-1, 31), "all threads of the warp come"
-        _here.turn ^= 1
-        given = _here.given[_here.turn]
-        given[_here.thread] = value
-        _here.gate.wait()
-        return given[_here.thread ^ distance]
-
-    answers: dict[str, Any] = {
-        THREAD: ctypes.CFUNCTYPE(ctypes.c_int32)(lambda: _here.thread),
-        BLOCK: ctypes.CFUNCTYPE(ctypes.c_int32)(lambda: _here.block),
-        BARRIER: ctypes.CFUNCTYPE(None)(meet),
-        WARP_BARRIER: ctypes.CFUNCTYPE(None, ctypes.c_int32)(meet_in_warp),
-        EXCHANGE: ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int32] * 4)(exchange),
-    }
-    assert answers.keys() == OUTSIDE.keys()
-    llvm: Any = llvm_binding()
-    for name, answer in answers.items():
-        llvm.add_symbol(OUTSIDE[name], ctypes.cast(answer, ctypes.c_void_p).value)
-    return list(answers.values())
+def _key() -> int:
+    """Return what threads of the system know their own words by."""
+    key = ctypes.c_uint32()
+    assert SYSTEM.pthread_key_create(ctypes.byref(key), None) == 0
+    return key.value
 
 
 class Grid:
@@ -124,50 +222,63 @@ class Grid:
     def __init__(self, text: str, name: str) -> None:
         """Compile it."""
         self.meets = any(f"@{one}(" in text for one in MEETING)
-        self._kept: list[Any] = [_answers()]
-        cpu = thread_text(text)
-        if not self.meets:
-            declared = [f"declare i32 @{OUTSIDE[known]}()" for known in (THREAD, BLOCK)]
-            cpu = "\n".join(line for line in cpu.splitlines() if line not in declared)
-            cpu += ONE_BY_ONE.replace("NAME", name)
+        asked = tuple(f"@{one}(" for one in OUTSIDE.values())
+        lines = thread_text(text).splitlines()
+        cpu = "\n".join(line for line in lines if not (line.startswith("declare") and any(one in line for one in asked)))
+        cpu += (TOGETHER.replace("KEY", str(_key())) if self.meets else ONE_BY_ONE).replace("NAME", name)
         llvm: Any = llvm_binding()
         module = llvm.parse_assembly(cpu)
         module.verify()
         host = {"cpu": llvm.get_host_cpu_name(), "features": llvm.get_host_cpu_features().flatten()}
         machine = llvm.Target.from_default_triple().create_target_machine(**host, opt=1, jit=True)
-        engine = llvm.create_mcjit_compiler(module, machine)
-        engine.finalize_object()
-        self._kept.append(engine)
-        if self.meets:
-            self._one = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.get_function_address(name))
-        else:
-            kinds = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, ctypes.c_int32
-            self._all = ctypes.CFUNCTYPE(None, *kinds)(engine.get_function_address("all"))
+        self._engine: Any = llvm.create_mcjit_compiler(module, machine)
+        self._engine.finalize_object()
+        kinds = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, ctypes.c_int32
+        self._all = ctypes.CFUNCTYPE(None, *kinds)(self._engine.get_function_address("all"))
 
     def __call__(self, blocks: int, threads: int, words: Sequence[int]) -> None:
         """Run all threads of all blocks."""
         block = (ctypes.c_int64 * max(1, len(words)))(*words)
-        if not self.meets:
+        if self.meets:
+            self._run_together(blocks, threads, block)
+        else:
             self._all(block, blocks, threads, int(ORDER.backwards))
-            return
-        gate = threading.Barrier(threads, timeout=30)
-        given: tuple[list[int], list[int]] = [0] * threads, [0] * threads
-        members = [
-            threading.Thread(target=self._thread, args=(number, blocks, block, (gate, given)))
-            for number in range(threads)
-        ]
-        for one in members:
-            one.start()
-        for one in members:
-            one.join()
 
-    def _thread(self, number: int, blocks: int, words: Any, common: Any) -> None:
-        gate, _here.given = common
-        _here.thread, _here.gate, _here.turn = number, gate, 0
-        for block in range(blocks):
-            _here.block = block
-            self._one(words)
-            gate.wait()  # what a block shares is used by the next one
+    def _run_together(self, blocks: int, threads: int, block: Any) -> None:
+        barrier = ctypes.create_string_buffer(64)  # more than any system's
+        assert SYSTEM.pthread_barrier_init(barrier, None, threads) == 0
+        given, meetings = (ctypes.c_int32 * (2 * threads))(), (ctypes.c_int64 * max(1, blocks))()
+        addresses = {name: ctypes.addressof(one) for name, one in (("barrier", barrier), ("given", given))}
+        addresses |= {"words": ctypes.addressof(block), "meetings": ctypes.addressof(meetings)}
+        shared = addresses | {"threads": threads, "blocks": blocks, "faults": 0}
+        common = (ctypes.c_int64 * len(COMMON))(*(shared[name] for name in COMMON))
+        own = [(ctypes.c_int64 * len(OWN))(ctypes.addressof(common), number, 0, 0) for number in range(threads)]
+        _join([_started(self._all, one) for one in own])
+        SYSTEM.pthread_barrier_destroy(barrier)
+        assert common[COMMON.index("faults")] == 0, "all threads of the warp come"
+        MEETINGS.extend(number for number, met in enumerate(meetings) for _ in range(met))
+
+
+@functools.cache
+def _attributes() -> Any:
+    """Return what threads are started with: little of a stack, since there are many."""
+    found = ctypes.create_string_buffer(64)
+    assert SYSTEM.pthread_attr_init(found) == 0
+    assert SYSTEM.pthread_attr_setstacksize(found, ctypes.c_size_t(STACK_BYTES)) == 0
+    return found
+
+
+def _started(function: Any, own: Any) -> ctypes.c_ulong:
+    thread = ctypes.c_ulong()
+    assert SYSTEM.pthread_create(ctypes.byref(thread), _attributes(), function, own) == 0, "no more threads"
+    return thread
+
+
+def _join(threads: Sequence[ctypes.c_ulong]) -> None:
+    """Wait until all have come to their end."""
+    until = (ctypes.c_long * 2)(int(time.time() + PATIENCE_S), 0)
+    for one in threads:
+        assert SYSTEM.pthread_timedjoin_np(one, None, until) == 0, "threads wait for some that do not come"
 
 
 @functools.cache
