@@ -16,6 +16,7 @@ import importlib
 import pkgutil
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,6 +36,7 @@ from tazza.operator import (
 )
 from tazza.operator.choice import find_kernel
 from tazza.operator.gradient import GradientRule
+from tazza.operator.schema import Spec
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, Int8Tensor, TensorSpec
 from tazza.testing.value import Value, spec_of, tensor_of
@@ -50,6 +52,8 @@ LARGEST = 100_000
 """How many elements inputs and outputs may have, so that a problem costs milliseconds."""
 DEAREST = 4_000_000
 """How many operations it may take."""
+SHOWN = 6
+"""How many problems show what the gradient of an operator consists of."""
 
 for _module in pkgutil.iter_modules(families.__path__, f"{families.__name__}."):
     importlib.import_module(_module.name)
@@ -271,9 +275,7 @@ def _require_small(problem: Problem, times: int) -> None:
         TazzaError: it is not legal.
     """
     op = problem.schema.view(problem.definition)
-    arrays = list(problem.inputs.values())
-    specs = [spec_of(problem.value(name)) for name in problem.inputs]
-    outputs = problem.schema.infer_specs(op, specs, lambda letter: arrays[op.input_letters.index(letter)]).specs
+    specs, outputs = _inferred(problem, op)
     known = [spec for spec in outputs if isinstance(spec, TensorSpec) and spec.shape_known]
     elements = sum(spec.size for spec in (*specs, *known))
     if elements > LARGEST * times:
@@ -282,6 +284,18 @@ def _require_small(problem: Problem, times: int) -> None:
         flops = problem.schema.infer_cost(op, specs, known).flops
         if flops > DEAREST * times:
             raise CannotDraw(f"{problem.type}: {flops} operations are more than {DEAREST}")
+
+
+def _inferred(problem: Problem, op: OpView) -> tuple[list[Spec], tuple[Spec | None, ...]]:
+    """Return the specs of inputs and outputs.
+
+    Raises:
+        TazzaError: the inputs do not fit.
+    """
+    arrays = list(problem.inputs.values())
+    specs = [spec_of(problem.value(name)) for name in problem.inputs]
+    found = problem.schema.infer_specs(op, specs, lambda letter: arrays[op.input_letters.index(letter)])
+    return specs, found.specs
 
 
 # -- gradient operators ------------------------------------------------------------------------------------------------
@@ -378,14 +392,31 @@ def emitted_in(module: str) -> dict[str, frozenset[str]]:
     """Return for each operator of a family the types that its gradient consists of."""
     members = [type for type in SCHEMAS.keys() if SCHEMAS[type].module == module]
     forwards = [type for type in sorted(members) if isinstance(SCHEMAS[type].gradient_rule, GradientRule)]
-    found: dict[str, frozenset[str]] = {}
-    for type in forwards:
-        types: set[str] = set()
-        for seed in range(6):
-            try:
-                problem = draw(type, seed)
-                types.update(one.type for one in gradients(problem, compute(problem)))
-            except CannotDraw:  # what is missed here is missed loudly: the gradient operator has no problem then
-                continue
-        found[type] = frozenset(types)
-    return found
+    return {type: _emitted_by(type) for type in forwards}
+
+
+def _emitted_by(type: str) -> frozenset[str]:
+    """Return the types that an operator's gradient consists of: nothing is run, sketches that pass inference tell.
+
+    What is missed here is missed loudly: the gradient operator has no problem then.
+    """
+    types: set[str] = set()
+    shown = 0
+    for attempt in range(ATTEMPTS):
+        hand = Hand(np.random.default_rng([attempt, zlib.crc32(type.encode())]))
+        with suppress(TazzaError, CannotDraw):
+            types.update(step.type for step in _steps(_candidate(type, hand)))
+            shown += 1
+        if shown == SHOWN:
+            break
+    return frozenset(types)
+
+
+def _steps(problem: Problem) -> list[OperatorDef]:
+    """Return the operators of the gradient, for a slope of every output that may have one."""
+    op = problem.schema.view(problem.definition)
+    outputs = zip(problem.definition.output, _inferred(problem, op)[1], strict=True)
+    slopes = [
+        None if isinstance(spec, TensorSpec) and not spec.dtype.is_float else f"{name}_grad" for name, spec in outputs
+    ]
+    return gradient_for_op(op, slopes)[0]
