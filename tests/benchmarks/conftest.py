@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the slow ones of this folder; pytest hands over all that were collected."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents and item.get_closest_marker("slow") is not None:
-            item.add_marker(pytest.mark.delivery)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the slow ones: those of this folder alone are told of here."""
+    if item.get_closest_marker("slow") is not None:
+        item.add_marker(pytest.mark.delivery)

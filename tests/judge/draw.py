@@ -286,7 +286,7 @@ def _require_small(problem: Problem, times: int) -> None:
             raise CannotDraw(f"{problem.type}: {flops} operations are more than {DEAREST}")
 
 
-def _inferred(problem: Problem, op: OpView) -> tuple[list[Spec], tuple[Spec | None, ...]]:
+def _inferred(problem: Problem, op: OpView) -> tuple[list[TensorSpec], tuple[Spec | None, ...]]:
     """Return the specs of inputs and outputs.
 
     Raises:

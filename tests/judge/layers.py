@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -69,16 +70,17 @@ def judge_layer(problem: Problem, dtype: str) -> Iterator[Outcome]:
         yield from judge_problem(backward, dtype, f"gradients({problem})[{i}]")
 
 
-def judge_problem(problem: Problem, dtype: str, again: str = "") -> Iterator[Outcome]:
-    """Yield an outcome for each engine and net type."""
+def judge_problem(
+    problem: Problem, dtype: str, again: str = "", ways: Iterable[tuple[str, str]] | None = None
+) -> Iterator[Outcome]:
+    """Yield an outcome for each engine and net type, or for these of them."""
     if is_random(problem.type):
         return
     told = again if again else str(problem)
     wanted = standard(problem, dtype)
     with FPMATH.override("bf16") if dtype == "bfloat16" else nullcontext():
-        for engine in engines_of(problem.type):
-            for net in NETS:
-                yield _one(problem, wanted, (engine, net, dtype), told)
+        for engine, net in itertools.product(engines_of(problem.type), NETS) if ways is None else ways:
+            yield _one(problem, wanted, (engine, net, dtype), told)
 
 
 def _one(problem: Problem, wanted: Standard, way: tuple[str, str, str], told: str) -> Outcome:

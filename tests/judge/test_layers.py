@@ -207,7 +207,7 @@ def excused(one: Declared, draws: int) -> int:
             if one.dtype and "X" in problem.inputs and problem.inputs["X"].dtype == np.float32:
                 problem.inputs["X"].reshape(-1)[::5] = np.inf
             if one.about(problem):
-                list(judge_problem(problem, one.dtype if one.dtype else "float32"))
+                list(judge_problem(problem, one.dtype if one.dtype else "float32", ways=[(one.engine, "simple")]))
             if EXCUSED[one.row] > before:
                 return EXCUSED[one.row] - before
     return 0
