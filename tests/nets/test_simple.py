@@ -126,7 +126,7 @@ def test_what_has_no_effect_is_said_once_per_net(ws: Workspace, caplog: pytest.L
     with caplog.at_level("WARNING", logger="tazza"):
         ws.run_net_once(net)
     assert len(caplog.messages) == 2
-    assert "net 'n': arguments without effect, unknown to the schema: Relu.nonsense" in caplog.messages[0]
+    assert "net 'n': arguments without effect: Relu.nonsense (unknown)" in caplog.messages[0]
     passed = "asks for engine 'cudn', which is passed over (no such engine; did you mean cudnn or cuda?)"
     assert passed in caplog.messages[1]
 

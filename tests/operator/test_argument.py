@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tazza.errors import ArgumentError
-from tazza.operator import arg, make_argument
+from tazza.operator import SCHEMAS, arg, make_argument
+from tazza.proto import OperatorDef
 
 SCALAR = arg("value", float | int | bytes, None)
 NUMBERS = arg("values", Sequence[float] | Sequence[int], None)
@@ -44,3 +45,20 @@ def test_ranges_hold_for_each_member_of_a_union() -> None:
 def test_types_that_arguments_cannot_have() -> None:
     with pytest.raises(ArgumentError, match="cannot be declared as"):
         arg("value", float | dict, None)
+
+
+def test_arguments_that_count_together_are_not_called_unknown() -> None:
+    """`pad_r` alone means nothing: the error had proposed it in its own place, and the log called it unknown."""
+    found: set[str] = set()
+    for type in SCHEMAS.keys():
+        schema = SCHEMAS[type]
+        for name, spec in schema.args.items():
+            definition = OperatorDef(type=type, arg=[make_argument(name, 1)]) if spec.type is int else OperatorDef()
+            if name not in schema.unknown_arguments(definition):
+                continue
+            found.add(name)
+            with pytest.raises(ArgumentError, match=f"{type}: without effect here: '{name}'") as caught:
+                schema.typed_view(definition, strict=True)
+            assert "did you mean" not in str(caught.value)
+            assert schema.reported_arguments(definition) == [f"{type}.{name}"]
+    assert found > {"pad_r", "stride_h", "kernel_w", "dilation_h", "adj_h"}

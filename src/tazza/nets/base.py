@@ -142,7 +142,7 @@ class NetBase(Observable):
         """Make what `_run` needs; here an operator for each of the definition."""
         for position, op in enumerate(self.definition.op):
             self.operators.append(self._operator(position, op, strict))
-        ignored = ignored_text(self.operators)
+        ignored = ignored_text(name for operator in self.operators for name in operator.ignored)
         if ignored:
             self._report_once(ignored, ignored)
 

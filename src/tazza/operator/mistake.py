@@ -166,8 +166,12 @@ def strange_letters(what: str, strange: Sequence[str], allowed: Collection[str])
     return SchemaError(f"{what}: {', '.join(strange)}", hint=_or(proposed, f"known: {', '.join(sorted(allowed))}"))
 
 
-def unknown_arguments(type: str, unknown: Sequence[str], allowed: Collection[str]) -> ArgumentError:
-    """Return the error for arguments that an operator has not, with those that they may stand for."""
+def arguments_without_effect(type: str, names: Sequence[str], allowed: Collection[str]) -> ArgumentError:
+    """Return the error for arguments that an operator has not, or that mean nothing beside the others of this one."""
+    unknown = [name for name in names if name not in allowed]
+    if not unknown:
+        hint = "leave it out, or give all that it counts together with"
+        return ArgumentError(f"{type}: without effect here: {', '.join(map(repr, names))}", hint=hint)
     listed = f"its arguments: {', '.join(sorted(allowed)) if allowed else 'none'}"
     near = did_you_mean(unknown[0], allowed)
     return ArgumentError(

@@ -131,7 +131,7 @@ class Operator(Observable):
         self.op = self.schema.view(self.definition, strict=strict, batch_invariant=batch_invariant)
         self.ignored = tuple(self.schema.reported_arguments(self.definition))
         if self.ignored and self.report is _log_report:
-            logger.warning("%r: %s", self, ignored_text([self]))
+            logger.warning("%r: %s", self, ignored_text(self.ignored))
         self.place = place_of(self.definition.device_option)
         self.ranking = rank_engines(self.op.type, self.place.kind, self.definition.engine)
         self.inputs = tuple(self._input_blob(name) for name in self.definition.input)
@@ -526,10 +526,10 @@ class Operator(Observable):
         return error
 
 
-def ignored_text(operators: Iterable[Operator]) -> str:
-    """Return a line about arguments that have no effect; empty when there are none."""
-    names = dict.fromkeys(f"{operator.op.type}.{name}" for operator in operators for name in operator.ignored)
-    return f"arguments without effect, unknown to the schema: {', '.join(names)}" if names else ""
+def ignored_text(reported: Iterable[str]) -> str:
+    """Return a line about arguments that have no effect, as schemas report them; empty when there are none."""
+    names = dict.fromkeys(reported)
+    return f"arguments without effect: {', '.join(names)}" if names else ""
 
 
 def _text_of(definition: OperatorDef) -> str:

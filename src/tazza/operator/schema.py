@@ -40,7 +40,7 @@ from tazza.operator.expression import Formulas
 from tazza.operator.gradient import GradientMaker, GradientRule, NoGradient
 from tazza.operator.in_place import InPlace, check_in_place, places_of
 from tazza.operator.letter import TENSOR, BlobSpec, way_from
-from tazza.operator.mistake import arguments_by_name, check_parameters, unknown_arguments
+from tazza.operator.mistake import arguments_by_name, arguments_without_effect, check_parameters
 from tazza.operator.pattern import Bindings, Dims, fill, match
 from tazza.operator.view import OpView, ValueOf
 from tazza.proto import Argument, OperatorDef
@@ -384,8 +384,9 @@ class OpSchema:
         return undeclared if self.ineffective is None else undeclared + self.ineffective(definition)
 
     def reported_arguments(self, definition: OperatorDef) -> list[str]:
-        """Return the unknown arguments of which people should hear; the format's own ones say nothing."""
-        return [name for name in self.unknown_arguments(definition) if name not in BUILDER_ARGUMENTS]
+        """Return what people should hear of arguments without effect; the format's own ones say nothing."""
+        names = [name for name in self.unknown_arguments(definition) if name not in BUILDER_ARGUMENTS]
+        return [f"{self.type}.{name}{'' if name in self.args else ' (unknown)'}" for name in names]
 
     def view(self, definition: OperatorDef, *, strict: bool = False, batch_invariant: bool = False) -> OpView:
         """Check `definition` and return its typed view; `batch_invariant` is what its net says of that.
@@ -409,7 +410,7 @@ class OpSchema:
             ArgumentError: as `view` does.
         """
         if strict and (unknown := self.unknown_arguments(definition)):
-            raise unknown_arguments(self.type, unknown, self.args)
+            raise arguments_without_effect(self.type, unknown, self.args)
         self._input_row.check(self.type, len(definition.input))
         self._output_row.check(self.type, len(definition.output))
         given = {argument.name: argument for argument in reversed(definition.arg)}  # the first of a name counts

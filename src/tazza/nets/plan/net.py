@@ -34,7 +34,17 @@ from tazza.nets.plan.rewrite import Rewrite, constants_of, rewrite_apart, rewrit
 from tazza.nets.plan.search import compile_fastest
 from tazza.nets.plan.shared import Shared
 from tazza.nets.run import Run
-from tazza.operator import Array, BlobOwner, Kernel, Operator, find_schema, read_first, touched_by, touches
+from tazza.operator import (
+    Array,
+    BlobOwner,
+    Kernel,
+    Operator,
+    find_schema,
+    ignored_text,
+    read_first,
+    touched_by,
+    touches,
+)
 from tazza.operator.kernel import value_key
 from tazza.operator.reorder import REORDERING
 from tazza.proto import NetDef, OperatorDef
@@ -101,7 +111,7 @@ class PlanNet(NetBase, StepHost):
     # -- making --------------------------------------------------------------------------------------------------------
 
     def _create(self, strict: bool) -> None:
-        ignored: dict[str, None] = {}
+        ignored: list[str] = []
         for position, op in enumerate(self.definition.op):
             try:
                 schema = find_schema(op.type)
@@ -110,9 +120,9 @@ class PlanNet(NetBase, StepHost):
             except TazzaError as error:
                 error.add_context(f"in operator {position} ({op.type}) of net {self.name!r}")
                 raise
-            ignored.update(dict.fromkeys(f"{op.type}.{name}" for name in schema.reported_arguments(op)))
+            ignored.extend(schema.reported_arguments(op))
         if ignored:
-            told = f"arguments without effect, unknown to the schema: {', '.join(ignored)}"
+            told = ignored_text(ignored)
             self._report_once(told, told)
         self._touched = touched_by(self.definition)
         for name in read_first(self.definition.op, perhaps_made=True):
