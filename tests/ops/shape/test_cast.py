@@ -128,6 +128,15 @@ def test_the_gradient_swaps_the_types_and_drops_all_else() -> None:
         assert gradients == ["x_grad"]
 
 
+@pytest.mark.parametrize("number", [0, 3, 99])
+def test_a_number_that_is_no_type_matters_to_the_gradient_alone(number: int) -> None:
+    """Caffe2 runs such an operator."""
+    assert run_op("Cast", X, to=2, from_type=number).dtype == np.int32
+    op = find_schema("Cast").view(operator_def("Cast", ["x"], ["y"], to=1, from_type=number))
+    with pytest.raises(ArgumentError, match=f"from_type = {number} is no element type"):
+        gradient_for_op(op, ["dy"])
+
+
 def test_the_gradient_needs_from_type() -> None:
     op = find_schema("Cast").view(operator_def("Cast", ["x"], ["y"], to=1))
     with pytest.raises(GradientError, match="the gradient needs the argument 'from_type'"):
