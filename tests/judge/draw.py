@@ -192,7 +192,7 @@ def _sketched(schema: OpSchema, hand: Hand) -> Problem:
         elif letter in sketch.shapes:
             by_letter[letter] = [fill(hand, shape, dtypes[letter]) for shape in as_list(sketch.shapes[letter])]
     outputs = _output_count(hand, schema) if sketch.outputs is None else sketch.outputs
-    found = _assemble(schema, sketch.arguments, by_letter, outputs)
+    found = _assemble(schema, sketch, by_letter, outputs)
     return replace(found, meanings=meanings(hand, schema, found.inputs))
 
 
@@ -201,11 +201,12 @@ def _output_count(hand: Hand, schema: OpSchema) -> int:
     return hand.integer(least, len(schema.outputs)) if hand.chance(0.6) else least
 
 
-def _assemble(schema: OpSchema, given: dict[str, Any], by_letter: dict[str, list[Array]], outputs: int) -> Problem:
+def _assemble(schema: OpSchema, sketch: Sketch, by_letter: dict[str, list[Array]], outputs: int) -> Problem:
     """Return the problem whose blobs are in the order, and have the names, of the letters."""
     count = sum(len(arrays) for arrays in by_letter.values())
     definition = OperatorDef(type=schema.type, name="")
-    definition.arg.extend(make_argument(name, value) for name, value in given.items() if value is not None)
+    given = ((name, value) for name, value in sketch.arguments.items() if value is not None)
+    definition.arg.extend(make_argument(name, value) for name, value in given)
     definition.input.extend(f"in{i}" for i in range(count))
     definition.output.extend(f"out{i}" for i in range(outputs))
     op = schema.typed_view(definition, strict=True)
@@ -218,7 +219,7 @@ def _assemble(schema: OpSchema, given: dict[str, Any], by_letter: dict[str, list
     names = letters_as_names(schema, op.input_letters)
     del definition.input[:], definition.output[:]
     definition.input.extend(names)
-    definition.output.extend(_output_names(op, names))
+    definition.output.extend(sketch.over.get(name, name) for name in _output_names(op, names))
     schema.view(definition, strict=True)
     found = {name: array for name, array in zip(names, inputs, strict=True) if array is not None}
     return Problem(definition, found)

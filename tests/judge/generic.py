@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast, get_args
 
 from tazza.operator import ArgSpec, BlobSpec, OpSchema
@@ -32,7 +33,7 @@ def complete(hand: Hand, schema: OpSchema, sketch: Sketch) -> Sketch:
         drawn = [_shape(hand, name, spec, extents, common) for name in blob_names(spec, count)]
         common = drawn[0] if common is None else common
         shapes[spec.name] = drawn if spec.variadic else drawn[0]
-    return Sketch(sketch.arguments, shapes, sketch.values, sketch.outputs)
+    return replace(sketch, shapes=shapes)
 
 
 def _shape(hand: Hand, name: str, spec: BlobSpec, extents: dict[str, Shape], common: Shape | None) -> Shape:

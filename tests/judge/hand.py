@@ -32,6 +32,8 @@ class Sketch:
     shapes: dict[str, Any] = field(default_factory=dict[str, Any])
     values: dict[str, Any] = field(default_factory=dict[str, Any])
     outputs: int | None = None
+    over: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Letters of outputs that overwrite an input although they need not, and the letters of these."""
 
 
 @dataclass

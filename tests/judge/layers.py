@@ -42,6 +42,8 @@ def drawn_first(only: str = "") -> list[str]:
 def problems(request: Request) -> Iterator[Problem]:
     """Yield what is asked for: layers evenly over all types, from the seed on."""
     types = drawn_first(request.only)
+    if not types:  # what draws random numbers has no result to be judged by
+        return
     order = np.random.default_rng(request.seed).permutation(len(types))
     for number in range(request.count):
         type = types[int(order[number % len(types)])]

@@ -17,6 +17,9 @@ SEEDS, MORE = 2, 8
 FEW_ATTEMPTS, FEW_ELEMENTS = 100, 3
 SINGLE = {"LearningRate"}
 """Operators of single numbers."""
+ENOUGH = 60
+"""So many problems give each optional input."""
+NOBODY_READS = {"unused"}
 
 
 @pytest.mark.slow
@@ -48,6 +51,22 @@ def test_problems_have_more_than_single_numbers() -> None:
     types = (type for type in drawable() if SCHEMAS[type].inputs)
     single = {type for type in types if all(_elements(type, seed) <= FEW_ELEMENTS for seed in range(MORE))}
     assert single == SINGLE
+
+
+@pytest.mark.slow
+def test_optional_inputs_are_given() -> None:
+    """What no problem has is judged by nothing; blobs that are no tensors come from other operators."""
+    missing: dict[str, list[str]] = {}
+    for type in drawable():
+        letters = {one.name for one in SCHEMAS[type].inputs if one.optional and one.only_tensors}
+        for seed in range(ENOUGH):
+            if not letters:
+                break
+            problem = draw(type, seed, attempts=FEW_ATTEMPTS)
+            letters -= set(problem.schema.view(problem.definition).input_letters)
+        if letters - NOBODY_READS:
+            missing[type] = sorted(letters)
+    assert missing == {}
 
 
 @pytest.mark.slow

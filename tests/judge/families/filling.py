@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,11 @@ def constant_fill(hand: Hand, schema: OpSchema) -> Sketch:
     dtype = hand.pick(kind if kind is not None else (1,))
     value = hand.real(-3, 3) if hand.chance(0.5) else hand.integer(0, 3)
     sketch.arguments |= hand.some({"dtype": int(dtype), "value": value}, 0.7)
+    taken = DataType.from_proto(sketch.arguments.get("dtype", DataType.FLOAT.proto))
+    told = taken not in (DataType.STRING, DataType.DOUBLE)  # no text, and float64 is told the schema as float32
+    if (sketch.shapes or sketch.values) and told and hand.chance(0.3):
+        sketch.arguments.pop("value", None)
+        sketch.values["V"] = fill(hand, (1,), taken)
     return sketch
 
 
@@ -54,6 +60,10 @@ def random_fill(hand: Hand, schema: OpSchema) -> Sketch:
     kind = schema.args["min"].type if "min" in schema.args else None
     limits |= {"min": hand.integer(-9, 0), "max": hand.integer(1, 9)} if kind is int else {}
     limits |= {"min": hand.real(-3, 0), "max": hand.real(0.5, 3)} if kind is float else {}
+    if kind is not None and (sketch.shapes or sketch.values) and hand.chance(0.3):
+        type = np.int32 if kind is int else np.float32
+        ends = {letter: np.array(limits[name], type) for letter, name in (("low", "min"), ("high", "max"))}
+        return replace(sketch, values=sketch.values | ends)
     sketch.arguments |= hand.some({name: value for name, value in limits.items() if name in schema.args}, 0.7)
     return sketch
 
@@ -68,8 +78,9 @@ def given_tensor_fill(hand: Hand, schema: OpSchema) -> Sketch:
     if "String" in schema.type:
         sketch.arguments["values"] = [hand.rng.bytes(hand.integer(0, 5)) for _ in range(count)]
         if "UInt8" in schema.type:
-            text = hand.rng.bytes(hand.integer(1, 9))
-            return Sketch({"values": [text], "shape": [len(text)]})
+            found = Sketch({"shape": list(shape)}) if "input_as_shape" in sketch.arguments else sketch
+            found.arguments["values"] = [hand.rng.bytes(count)]
+            return found
     elif schema.type in ("GivenTensorFill", "GivenTensorDoubleFill"):
         sketch.arguments["values"] = [hand.real(-5, 5) for _ in range(count)]
     else:

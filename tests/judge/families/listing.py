@@ -186,7 +186,9 @@ def positional_weighted_sum(hand: Hand, schema: OpSchema) -> Sketch:
 def half_normalize(hand: Hand, schema: OpSchema) -> Sketch:
     del schema
     W = hand.shape("W", 1, 3)
-    return Sketch(hand.some({"norm": hand.real(0.2, 3)}), {"W": W}, {"indices": picked(hand, W[0], hand.integer(0, 4))})
+    indices = picked(hand, W[0], hand.integer(0, 4))
+    slopes = {"dW": (indices.size, *W[1:])} if hand.chance(0.5) else {}
+    return Sketch(hand.some({"norm": hand.real(0.2, 3)}), {"W": W, **slopes}, {"indices": indices})
 
 
 @draws("SparseDropoutWithReplacement")

@@ -30,7 +30,7 @@ def spatial_bn(hand: Hand, schema: OpSchema) -> Sketch:
     found |= hand.some({"epsilon": hand.pick((1e-3, 1e-5, 0.1)), "momentum": hand.real(0, 1)})
     shapes: dict[str, Any] = {"X": X, "scale": (C,), "bias": (C,), "mean": (C,)}
     values: dict[str, Any] = {"var": positive(hand, C)}
-    if trains and not schema.type.startswith("Fused") and hand.chance(0.15):
+    if trains and not schema.type.startswith("Fused") and hand.chance(0.3):
         found["num_batches"] = hand.integer(1, 3)
         shapes |= {"sums": (C,), "sumsq": (C,)}
     return Sketch(found, shapes, values, 5 if trains else 1)

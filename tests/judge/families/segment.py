@@ -58,7 +58,7 @@ def leaders(op: OpView, inputs: list[Array], factor: Factor) -> list[Array]:
 
     if "indices" in given:
         moved, state = W.copy(), nz.copy()
-        rows = dW.reshape(-1, *W.shape[1:])
+        rows = dW.reshape(given["indices"].size, *W.shape[1:])
         for place, row in enumerate(given["indices"].reshape(-1).astype(int)):
             moved[row], state[row] = follow(moved[row], state[row], rows[place])
     else:
@@ -204,18 +204,26 @@ def number_for_each_row(hand: Hand, schema: OpSchema) -> Sketch:
     values = {letter: hand.rng.uniform(0.1, 2, extents[letter]).astype(np.float32) for letter in here & squares}
     if "iter" in schema.inputs_by_letter:
         values["iter"] = np.array([hand.integer(0, 20)])
+    known, rates = rate(hand, schema, known)
     given = {letter: extents[letter] for letter in here - squares}
     alone = {"lr": (1,)} if "lr" in schema.inputs_by_letter else {}
-    return Sketch(known, {**shapes, **given, **alone, "W": table}, {**values, "indices": indices})
+    return Sketch(known, {**shapes, **given, **alone, "W": table}, {**values, **rates, "indices": indices})
+
+
+def rate(hand: Hand, schema: OpSchema, found: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Return arguments without their rate, and that as an input; some of those that may say it so do."""
+    if "alpha" not in schema.inputs_by_letter or hand.chance(0.7):
+        return found, {}
+    return {name: value for name, value in found.items() if name != "alpha"}, {"alpha": number(hand, 0.1, 1)}
 
 
 @draws("Ftrl", "GFtrl")
 def leader(hand: Hand, schema: OpSchema) -> Sketch:
-    del schema
     table = hand.shape("W", 1, 3)
     found = hand.some({"alpha": 0.5, "lambda1": hand.real(0, 1), "lambda2": hand.real(0, 1)}, 0.7)
+    found, rates = rate(hand, schema, found)
     nz = hand.rng.uniform(0.1, 2, (*table, 2)).astype(np.float32)
-    return Sketch(found, {"W": table, "dW": table}, {"nz": nz})
+    return Sketch(found, {"W": table, "dW": table}, {"nz": nz, **rates})
 
 
 @draws("RowWiseCounter")
@@ -225,6 +233,17 @@ def counter(hand: Hand, schema: OpSchema) -> Sketch:
     times, counts = hand.rng.integers(0, 9, R), hand.rng.uniform(0, 5, R)
     values = {"last": times, "count": counts, "indices": indices, "iter": np.array([hand.integer(0, 12)])}
     return Sketch(hand.some({"counter_halflife": hand.integer(-1, 4)}, 0.8), {}, values)
+
+
+@draws("EnsureClipped")
+def clipped(hand: Hand, schema: OpSchema) -> Sketch:
+    """Draw parameters whole, or rows of them, which are clipped in place."""
+    del schema
+    found = hand.some({"min": hand.real(-1, 0), "max": hand.real(0, 1)}, 0.8)
+    table, indices, shapes = rows_of(hand, "W")
+    if hand.chance(0.5):
+        return Sketch(found, {"W": table})
+    return Sketch(found, {**shapes, "W": table}, {"indices": indices}, over={"W_next": "W"})
 
 
 @draws("SparseNormalize", "SparseLpRegularizer")
