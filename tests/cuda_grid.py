@@ -193,8 +193,8 @@ end:
   ret ptr null
 }}
 """
-"""Each thread of a block is one of the system; what it asks is answered from what it alone knows. What a block shares is
-used by the next one, so all meet between two blocks. Exchanged numbers lie in two rows in turn: one meeting is enough.
+"""Each thread of a block is one of the system; what it asks is answered from what it alone knows. What a block shares
+is used by the next one, so all meet between two blocks. Exchanged numbers lie in two rows in turn: one meeting will do.
 """
 
 
@@ -206,6 +206,10 @@ def backwards() -> Generator[None]:
         yield
     finally:
         ORDER.backwards = False
+
+
+def _declares(line: str, names: Sequence[str]) -> bool:
+    return line.startswith("declare") and any(name in line for name in names)
 
 
 @functools.cache
@@ -224,7 +228,7 @@ class Grid:
         self.meets = any(f"@{one}(" in text for one in MEETING)
         asked = tuple(f"@{one}(" for one in OUTSIDE.values())
         lines = thread_text(text).splitlines()
-        cpu = "\n".join(line for line in lines if not (line.startswith("declare") and any(one in line for one in asked)))
+        cpu = "\n".join(line for line in lines if not _declares(line, asked))
         cpu += (TOGETHER.replace("KEY", str(_key())) if self.meets else ONE_BY_ONE).replace("NAME", name)
         llvm: Any = llvm_binding()
         module = llvm.parse_assembly(cpu)

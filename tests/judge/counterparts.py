@@ -174,9 +174,10 @@ def layer_norm(
     op: OpView, X: Tensor, gamma: Tensor | None = None, beta: Tensor | None = None
 ) -> Sequence[Tensor | None]:
     axis = op.axis % X.dim()
-    if X.numel() == 0:
-        raise NoCounterpart("nothing to normalize")
-    y = functional().layer_norm(X, X.shape[axis:], gamma, beta, op.epsilon)
+    if math.prod(X.shape[axis:]) < 2:
+        raise NoCounterpart("rows of one element are 0, and what is left of them is rounding")
+    scale, offset = (gamma, beta) if op.elementwise_affine else (None, None)
+    y = functional().layer_norm(X, X.shape[axis:], scale, offset, op.epsilon)
     rows = X.reshape(*X.shape[:axis], -1)
     deviation = (rows.var(-1, correction=0) + op.epsilon).sqrt()
     return [y, *(one.detach().reshape(*X.shape[:axis], 1) for one in (rows.mean(-1), deviation))]
@@ -342,6 +343,8 @@ def pair(op: OpView, A: Tensor, B: Tensor | None = None) -> Tensor:
 def _under(op: OpView, A: Tensor, B: Tensor) -> Tensor:
     if op.axis_str:
         raise NoCounterpart("an axis named by a letter")
+    if B.numel() == 1:  # lies under all of A, whatever the axis
+        return B.reshape(())
     axis = A.dim() - B.dim() if op.axis == -1 else op.axis
     return B.reshape((*B.shape, *[1] * (A.dim() - B.dim() - axis)))
 

@@ -41,7 +41,7 @@ from tazza.proto import OperatorDef
 from tazza.tensor import DataType, Int8Tensor, TensorSpec
 from tazza.testing.value import Value, spec_of, tensor_of
 from tests.judge import families
-from tests.judge.generic import arguments, complete, element_types, extremes
+from tests.judge.generic import arguments, complete, element_types, extremes, value_of
 from tests.judge.hand import GENERATORS, Array, Hand, Shape, Sketch, as_list
 from tests.judge.meaning import Meaning, meanings
 from tests.judge.values import fill
@@ -72,6 +72,8 @@ class Problem:
     seed: int = 0
     wild: bool = False
     extreme: bool = False
+    argument: str = ""
+    """What it was asked to have, whatever its generator draws."""
     given: Mapping[str, Shape] = field(default_factory=dict[str, Shape])
     meanings: Mapping[str, Meaning] = field(default_factory=dict[str, Meaning])
     """What the integers of some inputs stand for."""
@@ -94,7 +96,8 @@ class Problem:
     def __str__(self) -> str:
         """What draws it again."""
         options = "".join(f", {name}=True" for name in ("wild", "extreme") if getattr(self, name))
-        return f"draw({self.type!r}, {self.seed}{options})"
+        asked = f", argument={self.argument!r}" if self.argument else ""
+        return f"draw({self.type!r}, {self.seed}{options}{asked})"
 
 
 def drawable() -> tuple[str, ...]:
@@ -123,6 +126,7 @@ def draw(
     wild: bool = False,
     extreme: bool = False,
     given: Mapping[str, Shape] | None = None,
+    argument: str = "",
     attempts: int = ATTEMPTS,
 ) -> Problem:
     """Return a problem of an operator: the same for the same arguments.
@@ -134,6 +138,7 @@ def draw(
         wild: scatter very large, tiny, infinite and other odd values over the floats.
         extreme: put arguments at and beyond the edges of their ranges; the problem may be one to refuse.
         given: shapes of inputs, by blob name.
+        argument: one to be given, with a value by its declaration.
         attempts: candidates that are drawn at the most.
 
     Raises:
@@ -148,6 +153,8 @@ def draw(
         hand = Hand(np.random.default_rng([seed, attempt, zlib.crc32(type.encode())]), pinned, dtype, wild)
         try:
             found = _candidate(type, hand)
+            if argument:
+                found = _having(found, argument, hand)
             if _fits(found, pinned):
                 compute(found)
                 return _finished(replace(found, seed=seed, wild=wild, extreme=extreme, given=pinned), hand)
@@ -167,6 +174,20 @@ def _finished(problem: Problem, hand: Hand) -> Problem:
     for name, value in changed.items():
         definition.arg.append(value if value is present.get(name) else make_argument(name, value))
     return replace(problem, definition=definition)
+
+
+def _having(problem: Problem, name: str, hand: Hand) -> Problem:
+    """Return the problem with an argument that is given, or has another value."""
+    rank = max((x.ndim for x in problem.inputs.values()), default=2)
+    value = value_of(hand, problem.schema.args[name], rank)
+    if value is None:
+        raise CannotDraw(f"{problem.type}: nothing tells a value of {name}")
+    definition = OperatorDef.FromString(problem.definition.SerializeToString())
+    kept = [one for one in definition.arg if one.name != name]
+    del definition.arg[:]
+    definition.arg.extend([*kept, make_argument(name, value)])
+    problem.schema.view(definition, strict=True)
+    return replace(problem, definition=definition, argument=name)
 
 
 def _fits(problem: Problem, pinned: Mapping[str, Shape]) -> bool:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tazza.errors import TazzaError
-from tazza.operator import ENGINES, why_unavailable
+from tazza.operator import ENGINES, SCHEMAS, why_unavailable
 from tazza.proto import NetDef
 from tazza.runtime.fpmath import FPMATH
 from tazza.testing.value import data_of
@@ -24,8 +24,10 @@ from tests.judge.peer import judge_reference
 from tests.judge.verdict import Standard, is_random, rewritten, standard, wrong
 
 NETS = ("simple", "plan")
-WILD = 4
-"""One of so many problems has wild values."""
+WILD, FURTHER = 4, 6
+"""One of so many problems has wild values, and one an argument that its generator need not know."""
+ARGUMENTS, ARGUMENT_ATTEMPTS = 4, 20
+"""How many arguments are tried for such a problem, and how many candidates for each."""
 
 
 def engines_of(type: str) -> list[str]:
@@ -48,10 +50,21 @@ def problems(request: Request) -> Iterator[Problem]:
     for number in range(request.count):
         type = types[int(order[number % len(types)])]
         seed = request.seed * 100_000 + number
+        if number % FURTHER == FURTHER - 1:
+            yield further(type, seed)
+            continue
         try:
             yield draw(type, seed, wild=number % WILD == WILD - 1)
         except CannotDraw as error:
             raise AssertionError(str(error)) from error
+
+
+def further(type: str, seed: int) -> Problem:
+    """Return a problem with one argument by its declaration alone, a plain one where none of a few is legal."""
+    for name in np.random.default_rng(seed).permutation(list(SCHEMAS[type].args))[:ARGUMENTS]:
+        with suppress(CannotDraw):
+            return draw(type, seed, argument=str(name), attempts=ARGUMENT_ATTEMPTS)
+    return draw(type, seed)
 
 
 @part("layers")
@@ -68,8 +81,9 @@ def judge_layer(problem: Problem, dtype: str) -> Iterator[Outcome]:
     if second is not None:
         yield second
     yield from judge_problem(problem, dtype)
-    for i, backward in enumerate(gradients(problem, compute(problem))):
-        yield from judge_problem(backward, dtype, f"gradients({problem})[{i}]")
+    with suppress(TazzaError) if problem.argument else nullcontext():  # a gradient may refuse what runs forwards
+        for i, backward in enumerate(gradients(problem, compute(problem))):
+            yield from judge_problem(backward, dtype, f"gradients({problem})[{i}]")
 
 
 def judge_problem(

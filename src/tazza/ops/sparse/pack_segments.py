@@ -35,7 +35,7 @@ PACKABLE = frozenset({DataType.FLOAT, DataType.INT32, DataType.INT64, DataType.S
 LENGTHS = blob("LENGTHS", INDEX, "N", role=Role.INDEX, doc="rows of each segment")
 ARGS = (
     arg("max_length", int, -1, minimum=-1, doc="T; -1: the length of the longest segment"),
-    arg("pad_minf", bool, False, doc="pad float32 with minus infinity, not with 0; no effect on what unpacks"),
+    arg("pad_minf", bool, False, doc="pad floats with minus infinity, not with 0; no effect on what unpacks"),
     arg("return_presence_mask", bool, False, doc="there is a second output; no effect on what unpacks"),
 )
 
@@ -119,7 +119,7 @@ def padding(op: OpView, data: Array) -> float | bytes:
     """Return what stands behind the end of a segment."""
     if data.dtype == object:
         return b""
-    return -np.inf if op.pad_minf and data.dtype == np.float32 else 0
+    return -np.inf if op.pad_minf and data.dtype.kind == "f" else 0
 
 
 @kernel(PACK_SEGMENTS)
