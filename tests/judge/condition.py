@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -164,14 +164,27 @@ def _moves(
                     return plain  # values that must fit each other, such as probabilities
 
             yield move
-    if any(isinstance(value, float) for value in op.arguments.values()):
+    if any(_are_reals(value) for value in op.arguments.values()):
         yield partial(_argue, op, inputs, plain, factor)
     if stepwise(op, inputs, plain, lambda shape, terms: 1.0) is not None:
         yield partial(_step_by_step, op, inputs, plain, factor)
 
 
+def _are_reals(value: Any) -> bool:
+    """Whether an argument is a real number, or some of them."""
+    if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
+        return isinstance(value, float)
+    numbers = cast("Sequence[Any]", value)
+    return len(numbers) > 0 and all(isinstance(one, float) for one in numbers)
+
+
 def _argue(op: OpView, inputs: list[Array], plain: list[Array], factor: Callable[..., Any], step: float) -> list[Array]:
-    values = {n: v * float(factor(step)) if isinstance(v, float) else v for n, v in op.arguments.items()}
+    values = dict(op.arguments)
+    for name, value in values.items():
+        if isinstance(value, float):
+            values[name] = value * float(factor(step))
+        elif _are_reals(value):
+            values[name] = [one * float(factor(step)) for one in value]
     try:
         moved = evaluate(OpView(op.schema, op.definition, values), [wide(x) for x in inputs])
     except TazzaError:

@@ -9,8 +9,10 @@ import pytest
 
 from tazza.operator import SCHEMAS
 from tazza.tensor import DataType
-from tests.judge.draw import CannotDraw, Problem, compute, draw, drawable, gradients, why_not
+from tests.judge.draw import CannotDraw, Problem, compute, draw, drawable, gradients, makers_of, why_not
 from tests.judge.hand import GENERATORS
+from tests.judge.layers import ARGUMENT_ATTEMPTS
+from tests.sampled import few
 
 SEEDS, MORE = 2, 8
 """How many problems of each type are drawn, and where these happen to be equal (two empty ones)."""
@@ -67,6 +69,28 @@ def test_optional_inputs_are_given() -> None:
         if letters - NOBODY_READS:
             missing[type] = sorted(letters)
     assert missing == {}
+
+
+@pytest.mark.slow
+def test_arguments_are_given(soak: int) -> None:
+    """Any that has a value by its declaration alone, but a few that are legal beside some values of others only."""
+    types = [type for type in drawable() if type in GENERATORS or not makers_of(type)]
+    alone = 0
+    missing: list[str] = []
+    for type in few(types, len(types) if soak > 1 else len(types) // 8):
+        for name in SCHEMAS[type].args:
+            told = ""
+            for seed in range(3):
+                try:
+                    draw(type, seed, argument=name, attempts=ARGUMENT_ATTEMPTS)
+                    alone += 1
+                    break
+                except CannotDraw as error:
+                    told = str(error)
+            else:
+                if "without effect here" not in told and "nothing tells a value" not in told:
+                    missing.append(told)
+    assert len(missing) < 0.05 * alone, "\n".join(missing)
 
 
 @pytest.mark.slow

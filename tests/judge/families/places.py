@@ -139,6 +139,8 @@ def piecewise_linear_transform(hand: Hand, schema: OpSchema) -> Sketch:
     found: dict[str, Any] = {"bounds": bounds, **lines}
     arguments = {"binary": 1} if binary else {}
     X = hand.pick(((N,), (N, 1), (N, 2))) if binary else (N, G)
+    if hand.chance(0.5):
+        return Sketch(arguments | found, {"X": X})
     return Sketch(arguments, {"X": X}, {name: np.array(one, np.float32) for name, one in found.items()})
 
 
