@@ -1,11 +1,11 @@
 """Compare drawn problems with the genuine Caffe2: the same inputs, the same operator, side by side.
 
-    python -m tools.beside_caffe2 PYTHON_OF_CAFFE2 [--seeds 20] [--extreme] [TYPE...]
+    python -m tools.beside_caffe2 PYTHON_OF_CAFFE2 [--seeds 20] [--extreme | --wild | --arguments] [TYPE...]
 
-Problems are those that the judge draws (`tests/judge`), for all types by default; results of ours are those of the
-reference kernels. A line tells each type that does not agree: `differs` with what draws it again, `refused` what
-Caffe2 refused and we take, `crash` what ended its process. What draws, and bytes with a scale, are left out.
-`docs/differences.md` tells which of these are meant.
+Problems are those that the judge draws (`tests/judge`), and those of the operators that their gradients emit, for all
+types by default; results of ours are those of the reference kernels. A line tells each type that does not agree:
+`differs` with what draws it again, `refused` what Caffe2 refused and we take, `crash` what ended its process. What
+draws random numbers, and bytes with a scale, are left out. `docs/differences.md` tells which of these are meant.
 """
 
 from __future__ import annotations
@@ -29,6 +29,11 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYT
 """Of the other Python: our own package `caffe2` is not to be found there."""
 SECONDS = 20
 """How long a run may take there."""
+KINDS = {
+    "extreme": "arguments at the edges of their ranges",
+    "wild": "numbers that are infinite, huge, tiny or NaN among the others",
+    "arguments": "one argument by its declaration alone",
+}
 NEAR = 2e-4
 """Relative to the element, and to the largest one."""
 
@@ -126,15 +131,30 @@ def unlike(ours: Any, theirs: Any) -> str | None:
         return f"up to {np.nanmax(np.abs(one - two)):.3g} apart, {largest:.3g} large"
 
 
-def judged(child: Child, type: str, seed: int, extreme: bool, folder: Path) -> tuple[str, str]:
+def drawn(type: str, seed: int, kind: str) -> Iterator[tuple[str, Any]]:
+    """Yield what draws a problem again, and the problem; then those of its gradient."""
+    from tazza.errors import TazzaError
+    from tests.judge.draw import CannotDraw, compute, draw, gradients
+    from tests.judge.layers import further
+
+    with suppress(CannotDraw, TazzaError):
+        if kind == "arguments":
+            found = further(type, seed)
+        else:
+            found = draw(type, seed, wild=kind == "wild", extreme=kind == "extreme")
+        yield str(found), found
+        for number, one in enumerate(gradients(found, compute(found))):
+            yield f"gradients({found})[{number}]", one
+
+
+def judged(child: Child, again: str, problem: Any, folder: Path) -> tuple[str, str]:
     """Return how a problem comes out, in a word and in a sentence."""
     from tazza.errors import TazzaError
-    from tests.judge.draw import CannotDraw, compute, draw
+    from tests.judge.draw import compute
 
     try:
-        problem = draw(type, seed, extreme=extreme)
-        ours = compute(problem)
-    except (CannotDraw, TazzaError):
+        ours = compute(problem, times=4)
+    except TazzaError:
         return "not drawn", ""
     if problem.meanings:
         return "not drawn", ""
@@ -143,11 +163,11 @@ def judged(child: Child, type: str, seed: int, extreme: bool, folder: Path) -> t
     np.savez(path, op=np.frombuffer(problem.definition.SerializeToString(), np.uint8), **stored)
     answer = child.ask(path)
     if answer != "ok":
-        return ("crash" if answer == "crash" else "refused"), f"{problem}: {answer}"
+        return ("crash" if answer == "crash" else "refused"), f"{again}: {answer}"
     with np.load(path, allow_pickle=False) as found:
         told = [(name, unlike(np.asarray(value), found[f"out/{name}"])) for name, value in ours.items()]
     wrong = [f"{name} is {text}" for name, text in told if text is not None]
-    return ("differs", f"{problem}: {'; '.join(wrong)}") if wrong else ("agrees", "")
+    return ("differs", f"{again}: {'; '.join(wrong)}") if wrong else ("agrees", "")
 
 
 def types_of(python: str, asked: list[str]) -> Iterator[str]:
@@ -169,12 +189,15 @@ def main() -> None:
     parser.add_argument("python", help="with the genuine Caffe2")
     parser.add_argument("types", nargs="*", help="all by default")
     parser.add_argument("--seeds", type=int, default=20, help="problems of each type")
-    parser.add_argument("--extreme", action="store_true", help="arguments at the edges of their ranges")
-    given = parser.parse_args()
+    kinds = parser.add_mutually_exclusive_group()
+    for name, text in KINDS.items():
+        kinds.add_argument(f"--{name}", dest="kind", action="store_const", const=name, default="", help=text)
+    given = parser.parse_intermixed_args()
     child, counts = Child(given.python), Counter[str]()
     with tempfile.TemporaryDirectory() as folder:
         for type in types_of(given.python, given.types):
-            found = [judged(child, type, seed, given.extreme, Path(folder)) for seed in range(given.seeds)]
+            problems = [one for seed in range(given.seeds) for one in drawn(type, seed, given.kind)]
+            found = [judged(child, *one, Path(folder)) for one in problems]
             own = Counter(word for word, _ in found)
             counts += own
             for word in ("differs", "refused", "crash"):

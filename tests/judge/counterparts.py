@@ -174,8 +174,8 @@ def layer_norm(
     op: OpView, X: Tensor, gamma: Tensor | None = None, beta: Tensor | None = None
 ) -> Sequence[Tensor | None]:
     axis = op.axis % X.dim()
-    if math.prod(X.shape[axis:]) < 2:
-        raise NoCounterpart("rows of one element are 0, and what is left of them is rounding")
+    if X.numel() == 0 or math.prod(X.shape[axis:]) < 2:
+        raise NoCounterpart("nothing to normalize: what is left of a row of one element is rounding")
     scale, offset = (gamma, beta) if op.elementwise_affine else (None, None)
     y = functional().layer_norm(X, X.shape[axis:], scale, offset, op.epsilon)
     rows = X.reshape(*X.shape[:axis], -1)
