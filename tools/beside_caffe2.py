@@ -5,7 +5,7 @@
 Problems are those that the judge draws (`tests/judge`), and those of the operators that their gradients emit, for all
 types by default; results of ours are those of the reference kernels. A line tells each type that does not agree:
 `differs` with what draws it again, `refused` what Caffe2 refused and we take, `crash` what ended its process. What
-draws random numbers, and bytes with a scale, are left out. `docs/differences.md` tells which of these are meant.
+draws random numbers, and bytes with several scales, are left out. `docs/differences.md` tells which of these are meant.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def serve() -> None:
 
     logging.disable(logging.CRITICAL)
     from caffe2.proto import caffe2_pb2
-    from caffe2.python import workspace
+    from caffe2.python import core, workspace
 
     for line in sys.stdin:
         path = line.strip()
@@ -53,13 +53,16 @@ def serve() -> None:
         definition = caffe2_pb2.OperatorDef.FromString(problem["op"].tobytes())
         workspace.ResetWorkspace()
         for name in dict.fromkeys(definition.input):
-            value = problem[f"in/{name}"]
-            workspace.FeedBlob(name, value.astype(object) if value.dtype.kind == "S" else value)
+            value, meaning = problem[f"in/{name}"], problem.get(f"meaning/{name}")
+            if meaning is None:
+                workspace.FeedBlob(name, value.astype(object) if value.dtype.kind == "S" else value)
+            else:
+                workspace.RunOperatorOnce(filled(core, name, value, meaning.tolist()))
         try:
             workspace.RunOperatorOnce(definition)
             results: dict[str, Any] = {}
             for name in definition.output:
-                value = workspace.FetchBlob(name)
+                value = fetched(workspace, name)
                 results[f"out/{name}"] = np.array(value, "S") if value.dtype == object else value
             np.savez(path, **results)
             told = "ok"
@@ -67,6 +70,23 @@ def serve() -> None:
             told = (str(error).strip() or type(error).__name__).splitlines()[0]
         sys.stdout.write(json.dumps(told) + "\n")
         sys.stdout.flush()
+
+
+def filled(core: Any, name: str, value: Any, meaning: list[float]) -> Any:
+    """Return the operator that makes a blob of whole numbers with a scale and a zero point: none can be fed."""
+    scale, zero = meaning
+    octets = value.dtype == np.uint8
+    kind, values = ("", value.tobytes()) if octets else ("Int", value.ravel().tolist())
+    own = {"values": values, "shape": list(value.shape), "Y_scale": scale, "Y_zero_point": int(zero)}
+    return core.CreateOperator(f"Int8Given{kind}TensorFill", [], [name], **own)
+
+
+def fetched(workspace: Any, name: str) -> Any:
+    """Return a blob as an array; of whole numbers with a scale the numbers."""
+    try:
+        return np.array(workspace.FetchBlob(name))
+    except TypeError:  # what FetchBlob says of these
+        return np.array(workspace.FetchInt8Blob(name).data)
 
 
 class Child:
@@ -112,8 +132,8 @@ def as_stored(value: Any) -> Any:
     return np.array(value, "S") if value.dtype.kind in "OTU" else value
 
 
-def unlike(ours: Any, theirs: Any) -> str | None:
-    """Return how two results differ, None where they agree."""
+def unlike(ours: Any, theirs: Any, steps: int) -> str | None:
+    """Return how two results differ, None where they agree; whole numbers with a scale may be some steps apart."""
     if ours.shape != theirs.shape:
         return f"the shape {ours.shape}, theirs is {theirs.shape}"
     if ours.dtype.kind in "OST":
@@ -121,7 +141,8 @@ def unlike(ours: Any, theirs: Any) -> str | None:
     if ours.dtype != theirs.dtype:
         return f"{ours.dtype}, theirs is {theirs.dtype}"
     if ours.dtype.kind != "f":
-        return None if np.array_equal(ours, theirs) else "other whole numbers"
+        apart = int(np.abs(ours.astype(np.int64) - theirs.astype(np.int64)).max(initial=0))
+        return None if apart <= steps else f"whole numbers, up to {apart} apart"
     one, two = (x.astype(np.float64) for x in (ours, theirs))
     near = NEAR if ours.dtype.itemsize > 2 else 4e-3
     largest = float(np.abs(two[np.isfinite(two)]).max(initial=0))
@@ -150,22 +171,27 @@ def drawn(type: str, seed: int, kind: str) -> Iterator[tuple[str, Any]]:
 def judged(child: Child, again: str, problem: Any, folder: Path) -> tuple[str, str]:
     """Return how a problem comes out, in a word and in a sentence."""
     from tazza.errors import TazzaError
+    from tazza.tensor import PerTensor
     from tests.judge.draw import compute
+    from tests.judge.meaning import steps_of
 
     try:
         ours = compute(problem, times=4)
     except TazzaError:
         return "not drawn", ""
-    if problem.meanings:
-        return "not drawn", ""
     path = folder / "problem.npz"
     stored = {f"in/{name}": as_stored(value) for name, value in problem.inputs.items()}
+    for name, meaning in problem.meanings.items():
+        if not isinstance(meaning, PerTensor):  # there no operator makes one with several scales
+            return "not drawn", ""
+        stored[f"meaning/{name}"] = np.array([meaning.scale, meaning.zero_point])
     np.savez(path, op=np.frombuffer(problem.definition.SerializeToString(), np.uint8), **stored)
     answer = child.ask(path)
     if answer != "ok":
         return ("crash" if answer == "crash" else "refused"), f"{again}: {answer}"
     with np.load(path, allow_pickle=False) as found:
-        told = [(name, unlike(np.asarray(value), found[f"out/{name}"])) for name, value in ours.items()]
+        steps = steps_of(problem.schema)
+        told = [(name, unlike(np.asarray(value), found[f"out/{name}"], steps)) for name, value in ours.items()]
     wrong = [f"{name} is {text}" for name, text in told if text is not None]
     return ("differs", f"{again}: {'; '.join(wrong)}") if wrong else ("agrees", "")
 

@@ -11,7 +11,8 @@ import pytest
 from tazza.errors import ArgumentError, DTypeError, ShapeError
 from tazza.operator import run_op
 from tazza.tensor import Int8Tensor
-from tests.check import Case, check_op, on_all_engines
+from tazza.testing.value import STEPS
+from tests.check import Case, check_op, engines_of, on_all_engines
 from tests.ops.quantized.numbers import by_channel, octets, quantized, real, whole
 
 SCALE, POINT = 1.5, 110
@@ -98,6 +99,29 @@ VOLUMES = [
 @on_all_engines([*ALONE, *SUMMED, *VOLUMES])
 def test_cases(case: Case, engine: str) -> None:
     check_op(case, engine)
+
+
+@pytest.mark.slow
+def test_windows_that_reach_far_out_of_the_image(soak: int) -> None:
+    """Up to ten rows and columns of what stands for 0: oneDNN was wrong there, or ended the process."""
+    engines = [engine for engine in engines_of("Int8Conv") if engine != "reference"]
+    for seed in range(120 * soak):
+        rng = np.random.default_rng(seed)
+        k, image = rng.integers((6, 2), (12, 8)), rng.integers(4, 13, 2)
+        head, tail = rng.integers(0, k), rng.integers(0, k)
+        tail = np.maximum(tail, k - head - image)
+        x = octets(2, *image.tolist(), int(rng.choice((64, 80, 128))), zero_point=int(rng.choice((0, 77))), seed=seed)
+        w = octets(48, *k.tolist(), x.data.shape[-1], scale=0.002, zero_point=128, seed=seed)
+        given = (x, w, whole(48, float(x.scale * w.scale)))
+        window = {
+            "kernels": k.tolist(),
+            "pads": [*head.tolist(), *tail.tolist()],
+            "strides": rng.integers(1, 4, 2).tolist(),
+        }
+        wanted = run_op("Int8Conv", *given, engine="reference", **window, **TO).data.astype(int)
+        for engine in engines:
+            found = run_op("Int8Conv", *given, engine=engine, **window, **TO).data.astype(int)
+            assert np.abs(found - wanted).max() <= STEPS, (engine, window, x.data.shape, x.zero_point)
 
 
 def test_the_scale_of_a_bias_does_not_count() -> None:
