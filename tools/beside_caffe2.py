@@ -43,6 +43,8 @@ def serve() -> None:
     import logging
 
     logging.disable(logging.CRITICAL)
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # libraries of its own print there
     from caffe2.proto import caffe2_pb2
     from caffe2.python import core, workspace
 
@@ -68,8 +70,8 @@ def serve() -> None:
             told = "ok"
         except Exception as error:
             told = (str(error).strip() or type(error).__name__).splitlines()[0]
-        sys.stdout.write(json.dumps(told) + "\n")
-        sys.stdout.flush()
+        answers.write(json.dumps(told) + "\n")
+        answers.flush()
 
 
 def filled(core: Any, name: str, value: Any, meaning: list[float]) -> Any:
