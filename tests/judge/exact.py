@@ -77,6 +77,10 @@ class Noise:
         """Return the error of a step inside an operator: steps are those of float32."""
         return self.move(np.ones(shape), forward=False, terms=terms)
 
+    def is_coarse(self, op: OperatorDef) -> bool:
+        """Whether the coarse engine has the operator: no element is exact then, zeros of borders neither."""
+        return bool(self.engine) and why_unavailable(op.type, "cpu", self.engine) is None
+
     def spoil(self, op: OperatorDef, values: Array) -> Array:
         """Return results with errors that go by the largest of them, of an operator that the coarse engine has.
 
@@ -85,7 +89,7 @@ class Noise:
         if op.type in AS_ALPHA:
             size = self.amplitude * SINGLE * abs(float(SCHEMAS[op.type].view(op).alpha))
             values = np.where(values < 0, values + self.rng.uniform(-size, size, values.shape), values)
-        if not self.engine or values.size == 0 or why_unavailable(op.type, "cpu", self.engine) is not None:
+        if not self.is_coarse(op) or values.size == 0:
             return values
         size = self.amplitude * COARSE[self.engine] * float(np.abs(values).max())
         return values + self.rng.uniform(-size, size, values.shape)
@@ -146,7 +150,7 @@ def _moved(
     # By accident a result may stand in an input; what is copied stands there in both.
     kept = [
         _stands(op, blobs, one, noise) & _stands(op, inputs, two, noise)
-        if one.shape == two.shape
+        if one.shape == two.shape and not noise.is_coarse(op)
         else np.zeros(one.shape, bool)
         for one, two in zip(results, again, strict=True)
     ]

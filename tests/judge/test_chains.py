@@ -188,3 +188,14 @@ def test_the_judge_sees_one_wrong_channel(fpmath: str, error: float) -> None:
             assert last.excess(array) <= 1
     assert total > 10
     assert seen >= 0.85 * total, f"{seen} of {total}"
+
+
+@pytest.mark.slow
+def test_taps_that_meet_nothing_but_the_border() -> None:
+    """The gradient of their weights is 0; what tiles leave there is rounding of all others."""
+    op = operator_def("Conv2DGradient", ["X", "W", "dY_given"], ["dW", "db", "dX"], kernel=5, pad=2)
+    rng = np.random.default_rng(0)
+    shapes = {"X": (4, 8, 1, 1), "W": (66, 8, 5, 5), "dY_given": (4, 66, 1, 1)}
+    fed = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    chain = Chain(0, [], [op], fed, ["dW", "dX"])
+    assert judge(chain, [Way("simple", engine=engine) for engine in ("onednn", "native/winograd")]) == []
