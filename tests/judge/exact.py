@@ -35,6 +35,7 @@ from tazza.tensor import DataType
 from tests.check import evaluate
 from tests.judge.condition import operations, stepwise
 from tests.judge.hand import Array
+from tests.judge.verdict import LEAST, MOST
 
 Blobs: TypeAlias = dict[str, Array]
 
@@ -71,7 +72,17 @@ class Noise:
         """Return values with an error on each, where they are sums of so many terms, or go into them."""
         single = self.amplitude * SINGLE * max(1.0, np.sqrt(terms) / FEW)
         size = max(self.amplitude * NARROW, single) if self.narrow and forward else single
-        return values * (1.0 + self.rng.uniform(-size, size, values.shape))
+        found = values * (1.0 + self.rng.uniform(-size, size, values.shape))
+        return self._in_range(found)
+
+    def _in_range(self, values: Array) -> Array:
+        """Return numbers as float32 has them: infinite beyond its largest one, perhaps 0 where it has few digits."""
+        size = np.abs(values)
+        tiny, huge = (size < LEAST) & (values != 0), size > MOST
+        if not (tiny.any() or huge.any()):
+            return values
+        found = np.where(tiny & (self.rng.random(values.shape) < 0.5), 0.0, values)
+        return np.where(huge, np.copysign(np.inf, values), found)
 
     def factor(self, shape: tuple[int, ...], terms: float) -> Array:
         """Return the error of a step inside an operator: steps are those of float32."""
@@ -227,5 +238,7 @@ def reach(exact: Array, others: Sequence[Array], factor: float) -> Reach:
     far = np.where(np.isnan(far), np.inf, far)
     usual = float(np.quantile(far[~never], 0.75, method="lower")) if (~never).any() else 0.0
     largest = float(np.abs(exact[~np.isnan(exact)]).max(initial=0.0))
-    allowed = factor * (far + usual) + 2.0**-23 * (np.nan_to_num(np.abs(exact)) + 0.01 * largest) + 1e-37
+    size = np.nan_to_num(np.abs(exact))
+    allowed = factor * (far + usual) + 2.0**-23 * (size + 0.01 * largest) + 1e-37
+    allowed = np.where(size + allowed >= MOST / 16, np.inf, allowed)  # beyond float32, or a sum on the way there is
     return Reach(exact, np.where(never, np.nan, allowed))

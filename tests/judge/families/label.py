@@ -111,6 +111,15 @@ def sigmoid_cross_entropy_loss(hand: Hand, schema: OpSchema) -> Sketch:
     return Sketch(found, {"X": X}, {"targets": hand.rng.integers(-1, 2, X).astype(np.int32)})
 
 
+@steps_of("SigmoidCrossEntropyWithLogitsGradient", "WeightedSigmoidCrossEntropyWithLogitsGradient")
+def shares_of_true_labels(op: OpView, inputs: list[Array], factor: Factor) -> list[Array]:
+    """The same of labels that need not be 0 or 1, whatever they are."""
+    at = op.input_letters.index("T")
+    ways = ([zero if i == at else wide(x) for i, x in enumerate(inputs)] for zero in (wide(inputs[at]), 0 * inputs[at]))
+    (plain,), (share,) = (evaluate(op, given) for given in ways)
+    return [plain + 2 * share * (factor(share.shape, 1.0) - 1)]
+
+
 @steps_of("SigmoidCrossEntropyLossGradient")
 def shares_of_labels(op: OpView, inputs: list[Array], factor: Factor) -> list[Array]:
     """What is left of a share near 1 when its label is taken from it is rounded as the share is."""
