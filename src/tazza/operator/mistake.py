@@ -14,7 +14,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from tazza.errors import ArgumentError, SchemaError
-from tazza.operator.argument import ArgSpec, check_range, takes_value
+from tazza.operator.argument import BUILDER_ARGUMENTS, ArgSpec, check_range, takes_value
 from tazza.operator.declaring import declaring
 from tazza.operator.letter import BlobSpec
 from tazza.runtime.near_names import did_you_mean
@@ -164,6 +164,16 @@ def strange_letters(what: str, strange: Sequence[str], allowed: Collection[str])
     """Return the error for names that are no letters, with those that they may stand for."""
     proposed = did_you_mean(strange[0], allowed)
     return SchemaError(f"{what}: {', '.join(strange)}", hint=_or(proposed, f"known: {', '.join(sorted(allowed))}"))
+
+
+def reported_arguments(type: str, names: Sequence[str], allowed: Collection[str]) -> list[str]:
+    """Return what people should hear of arguments without effect; the format's own ones say nothing.
+
+    >>> reported_arguments("MaxPool", ["order", "stride_w", "stride_x"], ["stride_w", "stride_h"])
+    ['MaxPool.stride_w', 'MaxPool.stride_x (unknown)']
+    """
+    told = [name for name in names if name not in BUILDER_ARGUMENTS]
+    return [f"{type}.{name}{'' if name in allowed else ' (unknown)'}" for name in told]
 
 
 def arguments_without_effect(type: str, names: Sequence[str], allowed: Collection[str]) -> ArgumentError:

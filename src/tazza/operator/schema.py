@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, DTypeError, SchemaError, ShapeError
-from tazza.operator.argument import BUILDER_ARGUMENTS, ArgSpec
+from tazza.operator.argument import ArgSpec
 from tazza.operator.arity import LetterRow, Relation, all_named, output_count, wrong_numbers
 from tazza.operator.cost import Cost, streamed
 from tazza.operator.declared import (
@@ -40,7 +40,7 @@ from tazza.operator.expression import Formulas
 from tazza.operator.gradient import GradientMaker, GradientRule, NoGradient
 from tazza.operator.in_place import InPlace, check_in_place, places_of
 from tazza.operator.letter import TENSOR, BlobSpec, way_from
-from tazza.operator.mistake import arguments_by_name, arguments_without_effect, check_parameters
+from tazza.operator.mistake import arguments_by_name, arguments_without_effect, check_parameters, reported_arguments
 from tazza.operator.pattern import Bindings, Dims, fill, match
 from tazza.operator.view import OpView, ValueOf
 from tazza.proto import Argument, OperatorDef
@@ -385,8 +385,7 @@ class OpSchema:
 
     def reported_arguments(self, definition: OperatorDef) -> list[str]:
         """Return what people should hear of arguments without effect; the format's own ones say nothing."""
-        names = [name for name in self.unknown_arguments(definition) if name not in BUILDER_ARGUMENTS]
-        return [f"{self.type}.{name}{'' if name in self.args else ' (unknown)'}" for name in names]
+        return reported_arguments(self.type, self.unknown_arguments(definition), self.args)
 
     def view(self, definition: OperatorDef, *, strict: bool = False, batch_invariant: bool = False) -> OpView:
         """Check `definition` and return its typed view; `batch_invariant` is what its net says of that.

@@ -76,7 +76,7 @@ REFUSED: list[tuple[str, list[Any], dict[str, Any], type[Exception], str]] = [
     ("PadImage", [X[:, :, :0]], {"pad": 1, "mode": "edge"}, ShapeError, "an image without elements has no edge"),
     ("PadImage", [X], {"pad": 1, "mode": "wrap"}, ArgumentError, "'mode' = 'wrap' is not one of"),
     ("PadImage", [X], {"pad": 1, "value": 5}, ArgumentError, "argument 'value' wants float"),
-    ("PadImage", [X], {"pad_t": 1}, ArgumentError, "no argument 'pad_t'"),
+    ("PadImage", [X], {"pad_t": 1}, ArgumentError, "without effect here: 'pad_t'"),
     ("PadImage", [X], {"pad": 1, "stride": 2}, ArgumentError, "no argument 'stride'"),
     ("PadImage", [X.astype("d")], {}, DTypeError, "X is float64, it must be float32"),
     ("PadImageGradient", [X], {"pad": 3}, ShapeError, "dY has 5 elements in a dimension that pads 3 and 3"),

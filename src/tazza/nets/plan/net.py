@@ -121,8 +121,7 @@ class PlanNet(NetBase, StepHost):
                 error.add_context(f"in operator {position} ({op.type}) of net {self.name!r}")
                 raise
             ignored.extend(schema.reported_arguments(op))
-        if ignored:
-            told = ignored_text(ignored)
+        if told := ignored_text(ignored):
             self._report_once(told, told)
         self._touched = touched_by(self.definition)
         for name in read_first(self.definition.op, perhaps_made=True):
