@@ -113,7 +113,7 @@ def sigmoid_cross_entropy_loss(hand: Hand, schema: OpSchema) -> Sketch:
 
 @steps_of("SigmoidCrossEntropyWithLogitsGradient", "WeightedSigmoidCrossEntropyWithLogitsGradient")
 def shares_of_true_labels(op: OpView, inputs: list[Array], factor: Factor) -> list[Array]:
-    """The same of labels that need not be 0 or 1, whatever they are."""
+    """What is left of a share when its label is taken from it is rounded as the share is, and any number is a label."""
     at = op.input_letters.index("T")
     ways = ([zero if i == at else wide(x) for i, x in enumerate(inputs)] for zero in (wide(inputs[at]), 0 * inputs[at]))
     (plain,), (share,) = (evaluate(op, given) for given in ways)
