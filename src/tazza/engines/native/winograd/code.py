@@ -37,6 +37,17 @@ panels in a slice, and slices. u_matrix: floats from one matrix of U to the next
 
 AHEAD = 32
 """Channels ahead for which filters are asked for: the time that memory takes to answer."""
+FURTHER = 128
+"""Channels before that for which they are asked for at most: those that the first cache keeps until they are read."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One of the `turns` in which the tiles of a block read a panel of U; `behind` it, in floats, what is read next."""
+
+    number: Term
+    turns: Term
+    behind: Term
 
 
 @dataclass(frozen=True)
@@ -131,6 +142,8 @@ class _Writer(ImageWriter):
         """Write M for the panels of a slice."""
         w, L, rows = self.w, self.v.count, self.code.rows
         u_panel = self.groups * L * self.panel
+        # From the last panel of the slice to the first of the next matrix.
+        apart = w.u_matrix - panels * u_panel
         blocks = count.pieces(rows)
 
         # M[x] = V[x] U[x] for each of the a * a places x of a tile: the sum over c of their products at that place is
@@ -144,12 +157,13 @@ class _Writer(ImageWriter):
             # For each panel of the slice: U[x][panel], C x 2 L, is read by all tiles of the block.
             def columns(p: Term) -> None:
                 filters = U.at(p * u_panel)
+                behind = (p + 1).equals(panels).choose(apart, 0)
 
                 # For each register tile: R tiles of V, R x C, give R x 2 L of M[x][panel].
                 def block(r: Term) -> None:
                     tile = r * rows
                     target = M.at((p * self.tiles_of_block + tile) * self.panel)
-                    self.register_tile(V.at(tile * L), filters, target)
+                    self.register_tile(V.at(tile * L), filters, target, Turn(r, blocks, behind))
 
                 count_loop(self.lines, 0, blocks, block)
 
@@ -157,7 +171,7 @@ class _Writer(ImageWriter):
 
         count_loop(self.lines, 0, self.code.algorithm.a**2, matrix)
 
-    def register_tile(self, V: Term, U: Term, M: Term) -> None:
+    def register_tile(self, V: Term, U: Term, M: Term, turn: Turn) -> None:
         """M = V @ U for R tiles and one panel: 2 R vectors of sums, that the loop over the channels carries."""
         v, L, rows = self.v, self.v.count, self.code.rows
         step = self.tiles_of_block * L
@@ -166,10 +180,11 @@ class _Writer(ImageWriter):
         def channels(group: Term, sums: Sequence[Term]) -> Sequence[Term]:
             found = list(sums)
             tiles, filters = V.at(group * step), U.at(group * (L * self.panel))
+            coming = self.coming(U, group * L, turn)
             # For each channel c of the vector, its row of filters: two vectors of output channels, k and k + L.
             for c in range(L):
                 for half in range(2):
-                    filters.prefetch(4 * ((c + AHEAD) * self.panel + half * L))
+                    coming.prefetch(4 * (c * self.panel + half * L))
                 pair = self.pair(filters.at(c * self.panel))
                 # M[r][k] += V[r][c] * U[c][k] for each of the R tiles.
                 found = self.add_outer(found, [tiles.at(r * L + c) for r in range(rows)], pair)
@@ -180,6 +195,18 @@ class _Writer(ImageWriter):
         # M[x][panel][tile + i / 2], half i % 2.
         for i, value in enumerate(sums):
             self.put(value, M, i * L)
+
+    def coming(self, U: Term, c: Term, turn: Turn) -> Term:
+        """Return where the filters lie that are asked for while those of channels c, c + 1 ... are used.
+
+        The first tiles that read a panel wait for memory, the others find it in a cache. So each asks for its part:
+        what is read next comes while all of them compute.
+        """
+        depth = self.groups * self.v.count
+        early = (depth - depth // turn.turns).at_most(FURTHER)
+        first = turn.number.equals(0).choose(c, 0)
+        row = ((turn.number * depth + c) // turn.turns + early).at_least(first).at_most(depth) + AHEAD
+        return U.at(row * self.panel + (row < depth).choose(0, turn.behind))
 
     def gather(self, begin: Term, count: Term, panel: Term, panels: Term) -> None:
         """Write Y for the panels of a slice."""
