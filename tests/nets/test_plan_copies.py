@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tazza.engines.native.winograd.tiling import Tiling
 from tazza.nets.plan import rewrite as plan_rewrite
 from tazza.nets.plan.copies import Copy
 from tazza.nets.plan.instances import KEPT_BYTES
@@ -22,7 +23,7 @@ from tazza.workspace import Workspace
 from tests.nets.plans import by_simple, convolutions, draw, feed_convolutions, plan
 
 pytestmark = pytest.mark.skipif(
-    why_unavailable("Conv", "cpu", "native/few_channels") is not None, reason="nothing can be compiled here"
+    why_unavailable("Conv", "cpu", "native/winograd") is not None, reason="nothing can be compiled here"
 )
 
 
@@ -30,7 +31,7 @@ def _made() -> tuple[Workspace, PlanNet]:
     """Return a net whose first convolution reads packed weights."""
     ws, ops = Workspace(), convolutions()
     feed_convolutions(ws)
-    ops[0].engine = "native/few_channels"
+    ops[0].engine = "native/winograd"
     net = ws.create_net(plan(ops, outputs=["y"], inputs=["x"]))
     assert isinstance(net, PlanNet)
     return ws, net
@@ -84,8 +85,9 @@ def test_forgotten_programs_are_compiled_again(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.slow
 def test_what_a_forgotten_program_reads_is_not_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For narrow images the folded filters are read as they are, for wide ones a packed copy of them."""
+    """For narrow images the folded filters are read as they are, for wide ones a transformed copy of them."""
     monkeypatch.setattr(plan_rewrite, "PROGRAMS", Cache[Any, Any]("programs of a plan", 1))
+    monkeypatch.setattr(Tiling, "estimate_ns", property(lambda self: 1.0 if self.problem.image[1] > 6 else 1e12))
     ws = Workspace()
     feed_convolutions(ws)
     net = ws.create_net(plan(convolutions(), outputs=["y"], inputs=["x"]))
@@ -97,10 +99,10 @@ def test_what_a_forgotten_program_reads_is_not_given_back(monkeypatch: pytest.Mo
         np.testing.assert_allclose(ws.fetch("y"), by_simple(ws, convolutions(), "y"), rtol=2e-4, atol=2e-4)
         return [row.engine for row in net.explain().rows]
 
-    assert "native/few_channels" not in run(net, 6)
+    assert "native/winograd" not in run(net, 6)
     (old,) = _rewrite(net).alive
     clone = net.clone(ws)
-    assert "native/few_channels" in run(clone, 28)
+    assert "native/winograd" in run(clone, 28)
     remembered = [program for programs in _rewrite(net).programs.values() for program in programs]
     assert old not in remembered
     assert not _rewrite(net).spared
@@ -160,8 +162,11 @@ def test_what_the_latest_signature_reads_is_no_reason_to_forget_others() -> None
     ws = Workspace()
     for name, shape in (("x", (1, 8, 7, 7)), ("W", (4096, 8, 3, 3)), ("b", (4096,))):
         ws.feed(name, draw(*shape))
-    op = operator_def("Conv", ["x", "W", "b"], ["y"], kernel=3, pad=1, engine="native/few_channels")
-    net = ws.create_net(plan([op], outputs=["y"], inputs=["x"]))
+    ops = [  # W lies as the first reads it, and the other has a copy
+        operator_def("Conv", ["x", "W", "b"], [output], kernel=3, pad=1, engine=engine)
+        for output, engine in (("y", "native/few_channels"), ("z", "reference"))
+    ]
+    net = ws.create_net(plan(ops, outputs=["y", "z"], inputs=["x"]))
     assert isinstance(net, PlanNet)
     with KEPT_BYTES.override(0):
         for batch in (1, 2):

@@ -24,14 +24,14 @@ from tazza.workspace import Workspace
 from tests.nets.plans import by_simple, convolutions, draw, feed_convolutions, plan
 
 pytestmark = pytest.mark.skipif(
-    why_unavailable("Conv", "cpu", "native/few_channels") is not None, reason="nothing can be compiled here"
+    why_unavailable("Conv", "cpu", "native/winograd") is not None, reason="nothing can be compiled here"
 )
 
 
 def _block() -> list[OperatorDef]:
     """Return a residual block whose first convolution reads packed weights, if the engine is there."""
     ops = convolutions()
-    ops[0].engine = "native/few_channels"
+    ops[0].engine = "native/winograd"
     return ops
 
 

@@ -32,6 +32,7 @@ from tazza.operator.schema import Inferred, logical
 from tazza.operator.told import told_by
 from tazza.proto import OperatorDef
 from tazza.tensor import ROW_MAJOR, Blob, DataType, Layout, Opaque, Place, Tensor, TensorSpec
+from tazza.tensor.layout import PLACES
 
 MOST_CHANGES = 3
 """How often the stored layout of one blob may change before it is left as it is; most regions need two passes."""
@@ -293,8 +294,7 @@ def _add(state: _State, position: int, definition: OperatorDef) -> None:
     for letter, value in zip(op.input_letters, inputs, strict=True):
         layout = chosen.input_layout(letter, value.spec)
         if value.blob is not None:
-            kept = not (isinstance(layout, Opaque) and layout.derived)
-            state.wanted.setdefault(value.blob, layout if kept else ROW_MAJOR)
+            state.wanted.setdefault(value.blob, layout if _may_stay(state, value.blob, layout) else ROW_MAJOR)
         taken.append(_in_layout(state, value, layout))
     results: list[PlanValue] = []
     for letter, name, spec in zip(op.output_letters, definition.output, outputs, strict=True):
@@ -383,6 +383,13 @@ def _wish(state: _State, definition: OperatorDef, name: str, spec: TensorSpec) -
     if partner is not None and partner in state.stored and state.current[partner].spec.dims == spec.dims:
         return state.stored[partner]
     return ROW_MAJOR
+
+
+def _may_stay(state: _State, blob: str, layout: Layout) -> bool:
+    """Whether a blob may lie in a layout between runs; who writes it has to know where the elements are."""
+    if not isinstance(layout, Opaque):
+        return True
+    return not layout.derived and (blob not in state.written or PLACES.get(layout.engine) is not None)
 
 
 def _in_layout(state: _State, value: PlanValue, layout: Layout) -> PlanValue:

@@ -7,11 +7,12 @@ filters (see `code`). An image is read as it lies, channels first or last.
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 from tazza.codegen.kernel import Sources, unavailable
-from tazza.operator import engine
-from tazza.tensor import refuse_plain
+from tazza.operator import Array, engine
+from tazza.tensor import REORDERS, Tensor
 
 SOURCES = Sources(Path(__file__).parent)
 FEW_CHANNELS = engine(
@@ -22,8 +23,8 @@ FEW_CHANNELS = engine(
     version=SOURCES.version,
     selective=True,
 )
-refuse_plain(
-    "native/few_channels",
-    "packed for the engine native/few_channels",
-    help="refuses: the originals of packed filters are kept",
-)
+
+
+@REORDERS.registering("native/few_channels", help="filters out of panels")
+def _plain(tensor: Tensor) -> Array:
+    return import_module(f"{__name__}.filters").unpacked(tensor)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.fields import Fields
 from tazza.codegen.image import filter_words, filters_to_pack
@@ -12,10 +14,10 @@ from tazza.codegen.writer import Writer, gather
 from tazza.data_class import dataclass
 from tazza.engines.native import native
 from tazza.engines.native.few_channels import SOURCES
-from tazza.operator import LaidOut, Launch, Unsupported
+from tazza.operator import Array, LaidOut, Launch, Unsupported
 from tazza.operator.kernel import accepts_strided
 from tazza.ops.shape.copy import COPY
-from tazza.tensor import Opaque, TensorSpec
+from tazza.tensor import Opaque, Tensor, TensorSpec
 
 ENGINE = "native/few_channels"
 
@@ -34,9 +36,17 @@ class Filters:
     last: bool
 
     def layout(self) -> Opaque:
-        """Return the layout; blobs are never kept in it."""
+        """Return the layout."""
         panel = 2 * lane_count()
-        return Opaque(ENGINE, self, 4 * self.kH * self.kW * self.C * -(-self.K // panel) * panel, derived=True)
+        return Opaque(ENGINE, self, 4 * self.kH * self.kW * self.C * -(-self.K // panel) * panel)
+
+
+def unpacked(tensor: Tensor) -> Array:
+    """Return filters that lie packed as W (K, C, kH, kW), or (K, kH, kW, C)."""
+    form = cast("Filters", cast("Opaque", tensor.layout).descriptor)
+    panels = tensor.span.reshape(-1, form.kH, form.kW, form.C, 2 * lane_count())  # (panel, ky, kx, c, k)
+    filters = panels.transpose(0, 4, 1, 2, 3).reshape(-1, *panels.shape[1:-1])[: form.K]  # (k, ky, kx, c)
+    return filters if form.last else filters.transpose(0, 3, 1, 2)
 
 
 @native(COPY, engine=ENGINE, accepts=accepts_strided)

@@ -6,11 +6,12 @@ core, so they are read panel by panel, each while the one before it is computed 
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 from tazza.codegen.kernel import Sources, unavailable
-from tazza.operator import engine
-from tazza.tensor import refuse_plain
+from tazza.operator import Array, engine
+from tazza.tensor import REORDERS, Tensor
 
 SOURCES = Sources(Path(__file__).parent)
 PANEL_PRODUCT = engine(
@@ -21,8 +22,8 @@ PANEL_PRODUCT = engine(
     version=SOURCES.version,
     selective=True,
 )
-refuse_plain(
-    "native/panel_product",
-    "packed for the engine native/panel_product",
-    help="refuses: the originals of packed weights are kept",
-)
+
+
+@REORDERS.registering("native/panel_product", help="rows out of panels")
+def _plain(tensor: Tensor) -> Array:
+    return import_module(f"{__name__}.panels").unpacked(tensor)

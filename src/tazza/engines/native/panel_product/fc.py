@@ -47,7 +47,8 @@ def prepare_fc(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Se
     N, K = Y.size // b.size, W.shape[1]
     # Tile registers sum up in another order: where rows shall be the same in every batch, no number of them decides.
     tiling = Tiling(N, Panels(b.size, K, VECTORS, split=not op.batch_invariant and tiled(N, VECTORS, K)))
-    return Offer(partial(_laid_out, op, tiling), estimate_ns=tiling.estimate_ns)
+    held = tiling.panels.nbytes + W.nbytes if tiling.panels.split else 0
+    return Offer(partial(_laid_out, op, tiling), estimate_ns=tiling.estimate_ns, nbytes=held)
 
 
 def _laid_out(op: OpView, tiling: Tiling) -> LaidOut:

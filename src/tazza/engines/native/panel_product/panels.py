@@ -8,6 +8,7 @@ of pieces of bfloat16 (see `codegen.tiles`), where the pair of k is k + 16.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from tazza.codegen.block import BlockLaunch, Slot, Word, all_float32
 from tazza.codegen.fields import Fields
@@ -19,10 +20,11 @@ from tazza.codegen.writer import Writer, gather
 from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native.panel_product import SOURCES
-from tazza.operator import LaidOut, Launch, OpView, Spec, Unsupported, launcher
+from tazza.errors import UnsupportedError
+from tazza.operator import Array, LaidOut, Launch, OpView, Spec, Unsupported, launcher
 from tazza.ops.shape.copy import COPY
 from tazza.runtime.threads import thread_count
-from tazza.tensor import Opaque, Strided, TensorSpec
+from tazza.tensor import Opaque, Strided, Tensor, TensorSpec
 
 ENGINE = "native/panel_product"
 X, Y = Slot("X"), Slot("Y")
@@ -55,8 +57,23 @@ class Panels:
         return (2 * PIECES if self.split else 4) * self.count * self.K * self.vectors * lane_count()
 
     def layout(self) -> Opaque:
-        """Return the layout; blobs are never kept in it."""
-        return Opaque(ENGINE, self, self.nbytes, derived=True)
+        """Return the layout; blobs are never kept in pieces."""
+        return Opaque(ENGINE, self, self.nbytes, derived=self.split)
+
+
+def unpacked(tensor: Tensor) -> Array:
+    """Return weights that lie in panels as W (M, K).
+
+    Raises:
+        UnsupportedError: they lie in pieces; of these there are copies alone.
+    """
+    form = cast("Panels", cast("Opaque", tensor.layout).descriptor)
+    if form.split:
+        raise UnsupportedError(f"{tensor.spec} lies in pieces for {ENGINE}", hint="look at the blob of W")
+    rows = form.vectors * lane_count()
+    panels = tensor.span.reshape(-1, form.parts, form.K, rows)  # (panel of a part, part, k, row)
+    parts = panels.transpose(1, 0, 3, 2).reshape(form.parts, -1, form.K)  # (part, row, k)
+    return parts[:, : form.M // form.parts].reshape(form.M, form.K)
 
 
 @launcher(COPY, engine=ENGINE)
