@@ -249,7 +249,8 @@ def _ask_invariant(
             return LaidOut(ImageWise(launch, images.count, images.letters | images.outputs), layouts)
         return LaidOut(_with_layouts(found, plain)[0], layouts)
 
-    return replace(offer, run=make, estimate_ns=estimate_ns)
+    # What it holds counts once for each image: who is taken for one of them is taken for many.
+    return replace(offer, run=make, estimate_ns=estimate_ns, nbytes=offer.nbytes * images.count)
 
 
 def _with_layouts(answer: Launch | LaidOut, plain: Collection[str]) -> tuple[Launch, dict[str, Layout]]:

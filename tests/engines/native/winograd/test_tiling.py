@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,32 +23,42 @@ COUNT = st.integers(1, 300)
 
 
 RACED_US: dict[tuple[int, int, int, int, int], dict[int, int]] = {
-    # N, C, K, side, r: the fastest tiling of each m, on two cores with AVX-512; of one image with filters from memory
-    (1, 64, 192, 56, 3): {2: 1700, 4: 1242, 5: 1404},
-    (1, 96, 128, 28, 3): {2: 367, 4: 353, 5: 434},
-    (1, 128, 192, 28, 3): {2: 825, 4: 730, 5: 878},
-    (1, 96, 208, 14, 3): {2: 217, 4: 264, 5: 298},
-    (1, 112, 224, 14, 3): {2: 237, 4: 275, 5: 293},
-    (1, 128, 256, 14, 3): {2: 309, 4: 323, 5: 375},
-    (1, 144, 288, 14, 3): {2: 398, 4: 445, 5: 468},
-    (1, 160, 320, 14, 3): {2: 476, 4: 546, 5: 586},
-    (1, 160, 320, 7, 3): {2: 251, 4: 380, 5: 545},
-    (1, 192, 384, 7, 3): {2: 293, 4: 525, 5: 711},
-    (1, 16, 64, 56, 3): {2: 141, 4: 104, 5: 117},
-    (1, 32, 128, 28, 3): {2: 122, 4: 97, 5: 125},
-    (1, 48, 192, 14, 3): {2: 90, 4: 108, 5: 131},
-    (1, 64, 256, 14, 3): {2: 158, 4: 174, 5: 201},
-    (1, 64, 64, 56, 3): {2: 580, 4: 403, 5: 394},
-    (1, 128, 128, 28, 3): {2: 463, 4: 432, 5: 543},
-    (1, 256, 256, 14, 3): {2: 680, 4: 849, 5: 803},
-    (1, 512, 512, 7, 3): {2: 1279, 4: 1802, 5: 2476},
-    (1, 64, 64, 224, 3): {2: 7330, 4: 5060, 5: 4995},
-    (1, 64, 128, 112, 3): {2: 3700, 4: 2410, 5: 3148},
-    (1, 128, 128, 112, 3): {2: 6393, 4: 4596, 5: 4971},
-    (1, 256, 256, 56, 3): {2: 6614, 4: 5409, 5: 5390},
-    (1, 256, 512, 28, 3): {2: 3388, 4: 2932, 5: 3262},
-    (1, 512, 512, 28, 3): {2: 8275, 4: 6455, 5: 6316},
-    (1, 512, 512, 14, 3): {2: 2709, 4: 2905, 5: 2994},
+    # N, C, K, side, r: the fastest tiling of each m, on two cores with AVX-512. Of one image, nothing that a call
+    # touches was in the cache of a core, but for V and M in half of the calls.
+    (1, 64, 192, 56, 3): {2: 1559, 4: 996, 5: 1292},
+    (1, 96, 128, 28, 3): {2: 421, 4: 347, 5: 381},
+    (1, 128, 192, 28, 3): {2: 634, 4: 546, 5: 571},
+    (1, 96, 208, 14, 3): {2: 200, 4: 222, 5: 227},
+    (1, 112, 224, 14, 3): {2: 245, 4: 227, 5: 239},
+    (1, 128, 256, 14, 3): {2: 275, 4: 264, 5: 285},
+    (1, 144, 288, 14, 3): {2: 335, 4: 311, 5: 294},
+    (1, 160, 320, 14, 3): {2: 442, 4: 441, 5: 424},
+    (1, 160, 320, 7, 3): {2: 167, 4: 229},
+    (1, 192, 384, 7, 3): {2: 230, 4: 311},
+    (1, 16, 64, 56, 3): {2: 221, 4: 149, 5: 168},
+    (1, 32, 128, 28, 3): {2: 147, 4: 114, 5: 144},
+    (1, 48, 192, 14, 3): {2: 91, 4: 91, 5: 120},
+    (1, 64, 256, 14, 3): {2: 136, 4: 139, 5: 170},
+    (1, 64, 64, 56, 3): {2: 521, 4: 360, 5: 403},
+    (1, 128, 128, 28, 3): {2: 544, 4: 459, 5: 577},
+    (1, 256, 256, 14, 3): {2: 612, 4: 646, 5: 728},
+    (1, 512, 512, 7, 3): {2: 863, 4: 2151},
+    (1, 64, 64, 224, 3): {2: 7016, 4: 5018, 5: 4992},
+    (1, 64, 128, 112, 3): {2: 3267, 4: 2270, 5: 2264},
+    (1, 128, 128, 112, 3): {2: 6326, 4: 4461, 5: 4889},
+    (1, 256, 256, 56, 3): {2: 8462, 4: 5633, 5: 6423},
+    (1, 256, 512, 28, 3): {2: 4423, 4: 3218, 5: 3921},
+    (1, 512, 512, 28, 3): {2: 8553, 4: 6493, 5: 7401},
+    (1, 512, 512, 14, 3): {2: 2332, 4: 2824, 5: 2771},
+    (1, 16, 32, 28, 5): {2: 64, 4: 39},
+    (1, 32, 96, 28, 5): {2: 264, 4: 164},
+    (1, 48, 128, 7, 5): {2: 57, 4: 64},
+    (1, 20, 50, 12, 5): {2: 42, 4: 36},
+    (1, 24, 64, 14, 5): {2: 51, 4: 43},
+    (1, 32, 64, 14, 5): {2: 65, 4: 51},
+    (1, 16, 48, 14, 5): {2: 33, 4: 30},
+    (1, 32, 128, 14, 5): {2: 118, 4: 97},
+    (1, 32, 128, 7, 5): {2: 51, 4: 55},
     (16, 64, 64, 56, 3): {2: 6554, 4: 4284, 5: 4493},
     (16, 128, 128, 28, 3): {2: 5738, 4: 4102, 5: 4684},
     (16, 256, 256, 14, 3): {2: 5970, 4: 5195, 5: 4333},
@@ -56,13 +68,115 @@ RACED_US: dict[tuple[int, int, int, int, int], dict[int, int]] = {
     (16, 64, 128, 112, 3): {2: 49034, 4: 33497, 5: 37718},
     (16, 256, 512, 28, 3): {2: 46396, 4: 29886, 5: 32973},
     (16, 512, 512, 14, 3): {2: 22854, 4: 19021, 5: 15039},
-    (1, 16, 32, 28, 5): {2: 50, 4: 33},
-    (1, 32, 96, 28, 5): {2: 282, 4: 169},
-    (1, 48, 128, 7, 5): {2: 80, 4: 104},
-    (1, 20, 50, 12, 5): {2: 45, 4: 53},
     (16, 16, 48, 14, 5): {2: 264, 4: 180},
     (16, 32, 96, 28, 5): {2: 2899, 4: 1499},
     (64, 20, 50, 12, 5): {2: 1429, 4: 749},
+}
+TILINGS_US: dict[tuple[int, int, int, int, int], dict[tuple[int, int, int, int], int]] = {
+    # of some of these: m, rows, block_rows, slices
+    (1, 24, 64, 14, 5): {
+        (4, 8, 1, 2): 43,
+        (4, 8, 1, 1): 43,
+        (4, 12, 1, 2): 52,
+        (2, 8, 4, 2): 61,
+        (2, 10, 4, 1): 75,
+        (4, 8, 2, 1): 61,
+    },
+    (1, 32, 128, 14, 5): {
+        (4, 8, 1, 2): 100,
+        (4, 8, 2, 2): 106,
+        (4, 8, 1, 1): 97,
+        (4, 12, 1, 2): 123,
+        (2, 10, 3, 1): 141,
+        (2, 10, 4, 1): 189,
+        (4, 8, 2, 1): 158,
+    },
+    (1, 32, 96, 28, 5): {
+        (4, 10, 1, 2): 169,
+        (4, 8, 1, 2): 174,
+        (4, 8, 2, 1): 164,
+        (4, 10, 2, 1): 180,
+        (2, 8, 2, 2): 291,
+        (2, 10, 4, 2): 300,
+        (4, 8, 4, 1): 194,
+    },
+    (1, 128, 192, 28, 3): {
+        (4, 14, 2, 2): 644,
+        (4, 14, 1, 1): 546,
+        (5, 10, 4, 2): 789,
+        (5, 14, 1, 1): 787,
+        (4, 14, 4, 1): 1033,
+    },
+    (1, 96, 208, 14, 3): {
+        (2, 10, 1, 2): 213,
+        (2, 14, 1, 2): 223,
+        (2, 10, 3, 2): 200,
+        (4, 8, 1, 1): 226,
+        (5, 14, 1, 2): 255,
+        (5, 10, 1, 1): 436,
+        (2, 10, 4, 1): 247,
+    },
+    (1, 160, 320, 14, 3): {
+        (2, 14, 2, 2): 530,
+        (2, 14, 2, 1): 534,
+        (5, 10, 1, 2): 424,
+        (2, 12, 3, 2): 496,
+        (4, 14, 2, 2): 655,
+        (5, 10, 1, 1): 782,
+    },
+    (1, 64, 256, 14, 3): {
+        (2, 10, 1, 2): 148,
+        (2, 14, 1, 2): 152,
+        (2, 14, 2, 2): 136,
+        (4, 8, 1, 1): 168,
+        (4, 14, 2, 2): 199,
+        (5, 10, 1, 1): 319,
+        (2, 14, 4, 2): 158,
+    },
+    (1, 64, 192, 56, 3): {
+        (4, 10, 2, 1): 1254,
+        (4, 14, 2, 2): 1084,
+        (4, 14, 1, 2): 996,
+        (4, 8, 8, 1): 1351,
+        (5, 10, 8, 1): 1545,
+        (2, 12, 12, 1): 2145,
+        (4, 14, 8, 1): 1486,
+    },
+    (1, 128, 128, 28, 3): {
+        (4, 14, 2, 1): 493,
+        (4, 14, 1, 1): 488,
+        (4, 10, 1, 2): 459,
+        (4, 8, 1, 1): 555,
+        (2, 12, 4, 2): 691,
+        (4, 14, 4, 1): 975,
+        (4, 10, 4, 1): 643,
+    },
+    (1, 160, 320, 7, 3): {
+        (2, 8, 2, 2): 167,
+        (2, 10, 2, 2): 194,
+        (2, 10, 1, 2): 211,
+        (2, 14, 1, 1): 257,
+        (2, 10, 2, 1): 304,
+        (2, 8, 2, 1): 265,
+    },
+    (1, 32, 128, 28, 3): {
+        (4, 10, 1, 2): 116,
+        (4, 8, 1, 2): 124,
+        (4, 14, 1, 2): 114,
+        (2, 12, 1, 1): 164,
+        (2, 12, 4, 2): 169,
+        (5, 10, 4, 2): 198,
+        (4, 14, 4, 2): 162,
+    },
+    (1, 256, 512, 28, 3): {
+        (4, 14, 4, 2): 3807,
+        (4, 14, 2, 1): 3391,
+        (4, 10, 3, 2): 3218,
+        (4, 10, 4, 2): 4065,
+        (2, 12, 4, 2): 4592,
+        (2, 12, 6, 1): 6749,
+        (4, 10, 4, 1): 4628,
+    },
 }
 RELATIONS = [0.5, 0.7, 1.0, 1.5, 2.0]
 """What memory and cache may give, of what was nominal, on machines and in moments where these were measured."""
@@ -155,19 +269,39 @@ def test_the_least_price_of_all(problem: Problem, threads: int) -> None:
 @pytest.mark.parametrize("memory", RELATIONS)
 @pytest.mark.parametrize("cached", RELATIONS)
 def test_tiles_that_were_fastest_are_taken(memory: float, cached: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever rate a moment gave: 7 % are lost over all layers, a third with one (filters are kept small for that)."""
+    """Whatever rate a moment gave: 2 % are lost over all layers, a quarter with one (filters are kept small for that).
+
+    Of whole tilings, of which the measured ones are compared: 12 % over all of them, and a third.
+    """
     found = replace(
         NOMINAL,
         memory_bytes_per_ns=memory * NOMINAL.memory_bytes_per_ns,
         cache_bytes_per_ns=cached * NOMINAL.cache_bytes_per_ns,
     )
     monkeypatch.setattr(module, "machine", lambda: found)
-    lost: list[float] = []
-    for (N, C, K, side, r), times in RACED_US.items():
-        taken = best_tiling(Problem(N, C, K, r, (side, side), (side, side), (r // 2, r // 2)), 2).algorithm.m
-        lost.append(times[taken] / min(times.values()))
-    assert max(lost) < 1.35, [(layer, one) for layer, one in zip(RACED_US, lost, strict=True) if one >= 1.35]
-    assert math.prod(lost) ** (1 / len(lost)) < 1.07
+    tiles = {layer: best_tiling(problem_of(*layer), 2).algorithm.m for layer in RACED_US}
+    assert_little_is_lost(RACED_US, tiles, 1.02, 1.25)
+    wholes = {
+        layer: min(
+            times,
+            key=lambda one, layer=layer: Tiling(problem_of(*layer), algorithm(one[0], layer[-1]), *one[1:], 2).price,
+        )
+        for layer, times in TILINGS_US.items()
+    }
+    assert_little_is_lost(TILINGS_US, wholes, 1.12, 1.34)
+
+
+def problem_of(N: int, C: int, K: int, side: int, r: int) -> Problem:
+    return Problem(N, C, K, r, (side, side), (side, side), (r // 2, r // 2))
+
+
+def assert_little_is_lost(
+    times: Mapping[Hashable, Mapping[Any, int]], taken: Mapping[Hashable, Any], mean: float, most: float
+) -> None:
+    """What is taken takes little longer than what was fastest."""
+    lost = {layer: of[taken[layer]] / min(of.values()) for layer, of in times.items()}
+    assert max(lost.values()) < most, {layer: one for layer, one in lost.items() if one >= most}
+    assert math.prod(lost.values()) ** (1 / len(lost)) < mean
 
 
 @given(tilings())

@@ -77,7 +77,9 @@ def prepare_conv(op: OpView, context: Context, inputs: Sequence[Spec], outputs: 
         return Unsupported(reason)
     problem, X, Y = found
     tiling = best_tiling(problem, thread_count())
-    return Offer(partial(_answer, op, tiling, X, Y), estimate_ns=tiling.estimate_ns)
+    # Filters do not come back unrounded from U: both stay.
+    held = tiling.filter_bytes + 4 * problem.weights
+    return Offer(partial(_answer, op, tiling, X, Y), estimate_ns=tiling.estimate_ns, nbytes=held)
 
 
 def _answer(op: OpView, tiling: Tiling, X: TensorSpec, Y: TensorSpec) -> LaidOut:

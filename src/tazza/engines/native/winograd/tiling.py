@@ -1,12 +1,13 @@
 """How a convolution is cut into tiles, blocks and slices, and how long that takes: a model, in cycles of one core.
 
-    cycles = turns * (ITEM_CYCLES + transforms) + hypot(products, first) + (turns - 1) * hypot(products, again)
+    cycles = scratch + turns * (ITEM_CYCLES + transforms)
+             + hypot(products, first) + (turns - 1) * hypot(products, again)
 
 `first` is bringing in filters from memory, `again` from a cache: loads overlap with products, so that the longer one
-counts, and a part of the other. What a cycle is, and what memory brings in one, follows from the model of the machine.
-The constants are those with which, of some 1,000 tilings of 41 layers (of GoogLeNet, ResNet-50, VGG-16 and LeNet; for
-single images with filters that no cache held), the fastest are found but for 6 % of their time, on a processor with
-AVX-512.
+counts, and a part of the other. `scratch` is bringing in V and M, whose places other operators had before. What a cycle
+is, and what memory brings in one, follows from the model of the machine.
+The constants are those with which, of some 3,000 tilings of 46 layers (of GoogLeNet, ResNet-50, VGG-16 and LeNet), the
+fastest tiles are found but for 2 % of their time, and the fastest tilings but for a tenth, on two cores with AVX-512.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tazza.engines.native.winograd.filters import Filters
 from tazza.engines.native.winograd.writer import GAP
 from tazza.runtime.cache import remembered
 from tazza.runtime.machine import Machine, machine
+from tazza.tensor.offer import BYTES_PER_NS
 
 ROWS = {16: (14, 12, 10, 8), 8: (6,), 4: (6,)}
 """L -> tiles of a register tile: as many as there are registers for, fewer where few tiles are left."""
@@ -37,11 +39,11 @@ SPILL = 1.5
 """How many times that takes where V and M do not fit into the cache of a core."""
 PRODUCT_SHARE = 0.75
 """Part of the rate at which cores compute that the products here reach."""
-MEMORY_GAIN, CACHE_GAIN = 1.1, 1.5
+MEMORY_GAIN, CACHE_GAIN = 1.6, 1.5
 """How many times the rates of a copy, which writes too, filters come to a core at: from memory, and from a cache."""
-KEPT_BYTES = 16.0
-"""Bytes of transformed filters that are worth a cycle: for making them, and for the memory."""
-ITEM_CYCLES = 500
+SCRATCH_GAIN = 0.7
+"""How many times that of a copy from a cache V and M come at: what was there is written back before."""
+ITEM_CYCLES = 100
 BLOCK_ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
 """Register tiles in a block that are tried."""
 
@@ -62,6 +64,11 @@ class Problem:
     def flops(self) -> int:
         """Those of the direct algorithm."""
         return 2 * self.N * math.prod(self.out) * self.K * self.C * self.r**2
+
+    @property
+    def weights(self) -> int:
+        """Elements of W."""
+        return self.K * self.C * self.r**2
 
     def across(self, m: int) -> tuple[int, int]:
         """Return how many tiles of m x m outputs there are down and across an image."""
@@ -158,7 +165,8 @@ class Tiling:
         first = self.filter_bytes / shared
         products, again = self._product_cycles, self._again_cycles
         loaded = math.hypot(products, first) + (turns - 1) * math.hypot(products, again)
-        return turns * (ITEM_CYCLES + self._transform_cycles) + loaded
+        scratch = self._own_bytes / (SCRATCH_GAIN * machine().cache_bytes_per_ns * cycle_ns())
+        return scratch + turns * (ITEM_CYCLES + self._transform_cycles) + loaded
 
     @property
     def estimate_ns(self) -> float:
@@ -168,7 +176,7 @@ class Tiling:
     @property
     def price(self) -> float:
         """What it takes together with transformed filters: training makes them in every step, inference keeps them."""
-        return self.cycles + self.filter_bytes / KEPT_BYTES
+        return self.cycles + self.filter_bytes / (BYTES_PER_NS * cycle_ns())
 
     @property
     def _own_bytes(self) -> int:
