@@ -37,16 +37,22 @@ panels in a slice, and slices. u_matrix: floats from one matrix of U to the next
 
 AHEAD = 32
 """Channels ahead for which filters are asked for: the time that memory takes to answer."""
-FURTHER = 128
-"""Channels before that for which they are asked for at most: those that the first cache keeps until they are read."""
+HELD = 272
+"""Channels whose filters the first cache holds beside V: those of a panel, and those that were asked for early."""
+PACE_BITS = 16
+"""Of the fraction by which channels that are asked for follow those that are used."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """One of the `turns` in which the tiles of a block read a panel of U; `behind` it, in floats, what is read next."""
+    """One of those in which the tiles of a block read a panel of U.
 
-    number: Term
-    turns: Term
+    With channel c of it channel `begin` + c * `pace` is asked for; `behind` the panel, in floats, is what is read next.
+    """
+
+    is_first: Term
+    begin: Term
+    pace: Term
     behind: Term
 
 
@@ -145,6 +151,7 @@ class _Writer(ImageWriter):
         # From the last panel of the slice to the first of the next matrix.
         apart = w.u_matrix - panels * u_panel
         blocks = count.pieces(rows)
+        early, pace = self.early(blocks), self.lines.number(1 << PACE_BITS) // blocks
 
         # M[x] = V[x] U[x] for each of the a * a places x of a tile: the sum over c of their products at that place is
         # a product of matrices by itself (Algorithm 1 of Lavin and Gray, where x is a pair of indices).
@@ -163,7 +170,8 @@ class _Writer(ImageWriter):
                 def block(r: Term) -> None:
                     tile = r * rows
                     target = M.at((p * self.tiles_of_block + tile) * self.panel)
-                    self.register_tile(V.at(tile * L), filters, target, Turn(r, blocks, behind))
+                    turn = Turn(r.equals(0), r * self.groups * L // blocks + early, pace, behind)
+                    self.register_tile(V.at(tile * L), filters, target, turn)
 
                 count_loop(self.lines, 0, blocks, block)
 
@@ -196,16 +204,20 @@ class _Writer(ImageWriter):
         for i, value in enumerate(sums):
             self.put(value, M, i * L)
 
-    def coming(self, U: Term, c: Term, turn: Turn) -> Term:
-        """Return where the filters lie that are asked for while those of channels c, c + 1 ... are used.
+    def early(self, turns: Term) -> Term:
+        """Return how many channels before they are used filters are asked for, where tiles take so many turns.
 
         The first tiles that read a panel wait for memory, the others find it in a cache. So each asks for its part:
         what is read next comes while all of them compute.
         """
         depth = self.groups * self.v.count
-        early = (depth - depth // turn.turns).at_most(FURTHER)
-        first = turn.number.equals(0).choose(c, 0)
-        row = ((turn.number * depth + c) // turn.turns + early).at_least(first).at_most(depth) + AHEAD
+        return (depth - depth // turns).at_most((HELD - depth).at_least(0))
+
+    def coming(self, U: Term, c: Term, turn: Turn) -> Term:
+        """Return where the filters lie that are asked for while those of channels c, c + 1 ... are used."""
+        depth = self.groups * self.v.count
+        least = turn.is_first.choose(c, 0)
+        row = (turn.begin + (c * turn.pace).shifted_down(PACE_BITS)).at_least(least).at_most(depth) + AHEAD
         return U.at(row * self.panel + (row < depth).choose(0, turn.behind))
 
     def gather(self, begin: Term, count: Term, panel: Term, panels: Term) -> None:
