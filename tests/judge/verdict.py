@@ -145,6 +145,11 @@ class Scale:
 
 
 def _wanted(y: Array, others: tuple[Array, ...], state: Condition, scale: Scale, excused: Array) -> Wanted:
+    if y.dtype.name == "bfloat16":  # rounded once, on both sides, from float32 numbers that need not be the same
+        value, never = y.astype(np.float64), np.zeros(y.shape, bool)
+        with np.errstate(all="ignore"):
+            bound = 2 * ROUNDOFF["bfloat16"] * np.abs(value) + 4 * LEAST
+        return Wanted(value, (), bound, value, value, never, never)
     if y.dtype.kind != "f":
         nothing, never = np.zeros(y.shape), np.zeros(y.shape, bool)
         return Wanted(y, others, nothing, nothing, nothing, never, never)
@@ -219,7 +224,7 @@ def wrong(
     `allowed(result, wanted, bad)` tells which of the elements that are not as wanted may be otherwise.
     """
     for name, one in wanted.wanted.items():
-        result = got[name]
+        result = got[name].astype(np.float64) if got[name].dtype.name == "bfloat16" else got[name]
         if result.shape != one.value.shape:
             yield f"{name} has the shape {result.shape}, not {one.value.shape}"
             continue

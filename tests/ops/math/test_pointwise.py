@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from tazza.errors import SchemaError, ShapeError
 from tazza.operator import operator_def, run_op
-from tests.check import Case, check_op, on_all_engines, run
+from tests.check import Case, check_op, engines_of, on_all_engines, run
 
 
 def value(*shape: int, dtype: str = "float32", start: float = 0.25) -> NDArray[Any]:
@@ -46,6 +47,16 @@ CASES = [
 @on_all_engines(CASES)
 def test_pointwise(case: Case, engine: str) -> None:
     check_op(case, engine)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("engine", engines_of("Pointwise"))
+def test_halves_are_computed_in_float32_and_rounded_once(engine: str, dtype: type) -> None:
+    X = np.random.default_rng(3).standard_normal((7, 53)).astype(dtype)
+    exact = X.astype(np.float32)
+    op = operator_def("Pointwise", ["x"], ["y"], expressions=["x0 * x0 * 0.1"])
+    found, _ = run(op, [X], engine)
+    np.testing.assert_array_equal(found[0], (exact * exact * np.float32(0.1)).astype(dtype))
 
 
 @pytest.mark.parametrize(

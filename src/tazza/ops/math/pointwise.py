@@ -112,7 +112,9 @@ formula(
 
 @kernel(POINTWISE)
 def pointwise(op: OpView, X: tuple[Array, ...], Y: tuple[Array, ...]) -> None:
-    values = {f"x{i}": x.astype(Y[0].dtype) if x.dtype == np.bool_ else x for i, x in enumerate(X)}
+    # Halves are computed in float32 and rounded once.
+    computed = np.result_type(Y[0].dtype, np.float32)
+    values = {f"x{i}": x.astype(computed, copy=False) for i, x in enumerate(X)}
     results = [one.evaluate(values) for one in expressions_of(op)]
     for y, result in zip(Y, results, strict=True):  # only now, since a y may be an x
-        np.copyto(y, result)
+        np.copyto(y, result, casting="same_kind")
