@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
 import pkgutil
 import sys
 import time
@@ -18,6 +19,7 @@ from rich.table import Table
 
 import tests.judge
 from tazza.runtime.log import logger
+from tests.judge.dying_word import FILE, survived
 from tests.judge.outcome import PARTS, Outcome, Request, Verdict
 from tests.judge.peer import why_no_torch
 
@@ -103,4 +105,7 @@ def _table(wrong: list[Outcome]) -> Table:
 
 
 if __name__ == "__main__":
-    typer.run(judge)
+    if FILE in os.environ:
+        typer.run(judge)
+    else:
+        sys.exit(survived(["-m", "tests.judge", *sys.argv[1:]]))

@@ -16,7 +16,9 @@ from tazza.proto import NetDef
 from tazza.runtime.fpmath import FPMATH
 from tazza.testing.value import data_of
 from tazza.workspace import Workspace
+from tests.fence import fenced
 from tests.judge.draw import CannotDraw, Problem, compute, draw, drawable, gradients, makers_of
+from tests.judge.dying_word import now
 from tests.judge.exceptions import allowance
 from tests.judge.hand import GENERATORS, Array
 from tests.judge.outcome import Outcome, Request, Verdict, part
@@ -101,6 +103,7 @@ def judge_problem(
 
 def _one(problem: Problem, wanted: Standard, way: tuple[str, str, str], told: str) -> Outcome:
     engine, net, dtype = way
+    now(f"{told} {engine} {net}")
     try:
         got, ran = run_in_net(problem, engine, net)
     except Exception as error:  # whatever it raises is a mismatch: the reference took the problem
@@ -114,7 +117,15 @@ def _one(problem: Problem, wanted: Standard, way: tuple[str, str, str], told: st
 
 
 def run_in_net(problem: Problem, engine: str, net: str) -> tuple[dict[str, Array], set[str]]:
-    """Run the operator alone in a net of that type; returns its outputs, and the engines that ran."""
+    """Run the operator alone in a net of that type; returns its outputs, and the engines that ran.
+
+    All memory lies between pages that nobody may touch: behind them with every second problem, before them else.
+    """
+    with fenced(at_end=problem.seed % 2 == 0):
+        return _ran_in_net(problem, engine, net)
+
+
+def _ran_in_net(problem: Problem, engine: str, net: str) -> tuple[dict[str, Array], set[str]]:
     definition = NetDef(
         name="layer", type=net, op=[rewritten(problem, engine)], external_output=problem.definition.output
     )

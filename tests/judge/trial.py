@@ -17,7 +17,9 @@ from tazza.operator import ENGINES, make_argument, why_unavailable
 from tazza.proto import NetDef, OperatorDef
 from tazza.runtime.fpmath import FPMATH
 from tazza.workspace import Workspace
+from tests.fence import fenced
 from tests.judge.chains import Chain, draw_chain
+from tests.judge.dying_word import now
 from tests.judge.exact import COARSE, Blobs, Noise, Reach, reach, run_exactly
 from tests.judge.hand import Array
 from tests.judge.outcome import Outcome, Request, Verdict, part
@@ -119,9 +121,9 @@ def net_of(chain: Chain, way: Way) -> NetDef:
 
 
 def results_of(chain: Chain, way: Way, feeds: Sequence[Mapping[str, Array]]) -> Iterator[tuple[int, int, Blobs]]:
-    """Run the chain and yield feed, run and outputs."""
+    """Run the chain and yield feed, run and outputs; its memory is fenced, as that of layers is."""
     ws = Workspace()
-    with FPMATH.override(way.fpmath):
+    with FPMATH.override(way.fpmath), fenced(at_end=chain.seed % 2 == 0):
         made = None
         for number, fed in enumerate(feeds):
             for name, array in fed.items():
@@ -159,6 +161,7 @@ def judge(chain: Chain, ways: Iterable[Way]) -> list[Mismatch]:
 
 def _judged(chain: Chain, way: Way, session: Session) -> Judged:
     undecided: set[str] = set()
+    now(f"draw_chain({chain.seed}) {way}")
     try:
         for feed, run, blobs in results_of(chain, way, session.feeds):
             for name, array in blobs.items():

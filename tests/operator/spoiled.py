@@ -8,14 +8,11 @@ The type is printed before it is judged, and what is wrong with it, as JSON line
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -24,10 +21,10 @@ from tazza.nets import NetBase, create_net
 from tazza.nets.base import PLAN
 from tazza.operator import SCHEMAS, Effects, LocalBlobs, Operator, Role, find_schema
 from tazza.proto import NetDef, OperatorDef
-from tazza.tensor import Allocator, CPUPlace
-from tazza.tensor.allocation import ALIGNMENT, Taken, using_allocator
+from tazza.tensor.allocation import using_allocator
 from tazza.testing.value import tensor_of
 from tests.check import engines_of
+from tests.fence import Guarded, between_pages
 from tests.judge.draw import CannotDraw, Problem, draw
 from tests.judge.hand import Array
 
@@ -35,67 +32,9 @@ SEEDS = 1
 """Problems that are drawn of each operator."""
 WRONG = "wrong: "
 """What a line begins with that says what is wrong."""
-MARK = 0xA5
-"""What the bytes between a span and the page behind it hold."""
 PLACE = re.compile(r"\b(\w+)\[([\d, ]+)\]")
 NUMBER = re.compile(r"-?\d+")
 BELOW_ZERO = re.compile(r"-1\b|below 0")
-
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-
-
-def guarded(nbytes: int, *, at_end: bool, alignment: int) -> tuple[mmap.mmap, int]:
-    """Return a mapping, and the offset of so many bytes in it, whose pages before and behind cannot be touched.
-
-    The bytes begin behind the first of these pages, or end before the last one, up to their alignment.
-    """
-    page = mmap.PAGESIZE
-    size = -(-max(nbytes, 1) // page) * page
-    made = mmap.mmap(-1, size + 2 * page)
-    base = ctypes.addressof(ctypes.c_char.from_buffer(made))
-    for start in (base, base + page + size):
-        assert _libc.mprotect(start, page, 0) == 0, ctypes.get_errno()
-    return made, page + ((size - nbytes) // alignment * alignment if at_end else 0)
-
-
-class Guarded(Allocator):
-    """Spans between pages that cannot be touched; what lies between a span and the page behind it is marked."""
-
-    def __init__(self, *, at_end: bool) -> None:
-        """Put spans before the page behind them, or behind the page before them."""
-        super().__init__(CPUPlace())
-        self.at_end = at_end
-        self.spans: list[tuple[Array, int, int]] = []
-
-    def _take(self, nbytes: int) -> Taken | None:
-        if nbytes > 1 << 28:  # a wrong index may well be a wrong size
-            return None
-        made, offset = guarded(nbytes, at_end=self.at_end, alignment=ALIGNMENT)
-        whole = np.frombuffer(made, np.uint8)
-        whole[mmap.PAGESIZE : -mmap.PAGESIZE] = MARK
-        self.spans.append((whole, offset, nbytes))
-        address = ctypes.addressof(ctypes.c_char.from_buffer(made)) + offset
-        return whole, address, whole[offset : offset + nbytes], None
-
-    def _give(self, address: int, nbytes: int, block: Any) -> None:
-        del address, nbytes, block
-
-    def written_beside(self) -> bool:
-        """Whether anybody wrote between a span and the pages around it."""
-        page = mmap.PAGESIZE
-        return any(
-            (whole[page:offset] != MARK).any() or (whole[offset + nbytes : -page] != MARK).any()
-            for whole, offset, nbytes in self.spans
-        )
-
-
-def between_pages(array: Array, *, at_end: bool) -> Array:
-    """Return a copy in memory of its own."""
-    made, offset = guarded(array.nbytes, at_end=at_end, alignment=array.itemsize)
-    copy = np.frombuffer(made, array.dtype, array.size, offset).reshape(array.shape)
-    copy[...] = array
-    return copy
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ OUTSIDE = """
 import sys
 import numpy as np
 from tests.operator.groups import GROUPS, in_groups
-from tests.operator.spoiled import between_pages
+from tests.fence import between_pages
 x = between_pages(np.arange(6.0), at_end={at_end})
 print(x.sum(), flush=True)
 np.lib.stride_tricks.as_strided(x, (9,), ({step},)).sum()

@@ -51,12 +51,13 @@ def test_pointwise(case: Case, engine: str) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("engine", engines_of("Pointwise"))
-def test_halves_are_computed_in_float32_and_rounded_once(engine: str, dtype: type) -> None:
-    X = np.random.default_rng(3).standard_normal((7, 53)).astype(dtype)
-    exact = X.astype(np.float32)
+def test_halves_are_computed_in_float32_and_rounded_once(engine: str, dtype: type[Any]) -> None:
+    X: NDArray[Any] = np.random.default_rng(3).standard_normal((7, 53)).astype(dtype)
+    exact: NDArray[Any] = X.astype(np.float32)
     op = operator_def("Pointwise", ["x"], ["y"], expressions=["x0 * x0 * 0.1"])
     found, _ = run(op, [X], engine)
-    np.testing.assert_array_equal(found[0], (exact * exact * np.float32(0.1)).astype(dtype))
+    wanted: NDArray[Any] = (exact * exact * np.float32(0.1)).astype(dtype)
+    np.testing.assert_array_equal(found[0], wanted)
 
 
 @pytest.mark.parametrize(
