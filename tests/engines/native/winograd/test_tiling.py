@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TypeAlias, TypeVar
 
 import pytest
 from hypothesis import given
@@ -22,7 +22,9 @@ SIDE = st.integers(1, 40)
 COUNT = st.integers(1, 300)
 
 
-RACED_US: dict[tuple[int, int, int, int, int], dict[int, int]] = {
+Layer: TypeAlias = tuple[int, int, int, int, int]
+T = TypeVar("T")
+RACED_US: dict[Layer, dict[int, int]] = {
     # N, C, K, side, r: the fastest tiling of each m, on two cores with AVX-512. Of one image, nothing that a call
     # touches was in the cache of a core, but for V and M in half of the calls.
     (1, 64, 192, 56, 3): {2: 1559, 4: 996, 5: 1292},
@@ -72,7 +74,7 @@ RACED_US: dict[tuple[int, int, int, int, int], dict[int, int]] = {
     (16, 32, 96, 28, 5): {2: 2899, 4: 1499},
     (64, 20, 50, 12, 5): {2: 1429, 4: 749},
 }
-TILINGS_US: dict[tuple[int, int, int, int, int], dict[tuple[int, int, int, int], int]] = {
+TILINGS_US: dict[Layer, dict[tuple[int, int, int, int], int]] = {
     # of some of these: m, rows, block_rows, slices
     (1, 24, 64, 14, 5): {
         (4, 8, 1, 2): 43,
@@ -296,7 +298,7 @@ def problem_of(N: int, C: int, K: int, side: int, r: int) -> Problem:
 
 
 def assert_little_is_lost(
-    times: Mapping[Hashable, Mapping[Any, int]], taken: Mapping[Hashable, Any], mean: float, most: float
+    times: Mapping[Layer, Mapping[T, int]], taken: Mapping[Layer, T], mean: float, most: float
 ) -> None:
     """What is taken takes little longer than what was fastest."""
     lost = {layer: of[taken[layer]] / min(of.values()) for layer, of in times.items()}
