@@ -7,7 +7,7 @@ element types and ranks it is: that is a `Dispatch` for each engine. What it has
     @PRODUCTS.solving("onednn", dtype=(DataType.FLOAT, DataType.BFLOAT16), priority=20, help="oneDNN's matmul")
     def matmul(task: ProductForm) -> Offer[Multiply] | Unsupported: ...
 
-Ranking: engines are asked by falling priority, and the least estimate is taken (see `tensor.offer`). An engine that is
+Ranking: engines are asked by falling priority, and the least price is taken (see `tensor.offer`). An engine that is
 registered again with a higher priority replaces what it was; a lower one is ignored, as in every `Registry`.
 
 State: the registrations, and `_routes`, which engines there are for some coordinates: put aside as a whole when one
