@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -11,11 +11,11 @@ import pytest
 from tazza.device import current_context
 from tazza.errors import TazzaError
 from tazza.nets.explanation import Row, operator_row
-from tazza.operator import Cost, LaidOut, LocalBlobs, Operator, rank_engines
+from tazza.operator import Cost, LaidOut, LocalBlobs, Operator, OpView, find_schema, operator_def, rank_engines
 from tazza.operator.choice import Choice, ask_engines
 from tazza.operator.estimate import estimated, least_ns
 from tazza.proto import OperatorDef
-from tazza.tensor import CPUPlace, Layout, Opaque, TensorSpec
+from tazza.tensor import CPUPlace, DataType, Layout, Opaque, TensorSpec
 from tazza.testing.value import tensor_of
 from tests.check import engines_of
 from tests.judge.draw import Problem, draw, drawable
@@ -49,21 +49,19 @@ def test_every_offer_has_an_estimate(type: str) -> None:
             assert " us" in str(choice)
 
 
-def held_bytes(problem: Problem) -> Iterator[tuple[str, int, int]]:
+def held_bytes(op: OpView, inputs: Sequence[TensorSpec]) -> Iterator[tuple[str, int, int]]:
     """Yield for each offer that is compared with others who made it, and what it holds.
 
     That is, as it says, and the bytes of copies that do not come back, with what they are copies of.
     """
-    op = problem.schema.view(problem.definition)
-    inputs = [tensor_of(problem.value(name)).spec for name in problem.definition.input]
     try:
-        inferred = problem.schema.infer_specs(op, inputs).specs
+        inferred = op.schema.infer_specs(op, inputs).specs
     except TazzaError:  # they follow from what is in the inputs
         return
     outputs = [spec for spec in inferred if isinstance(spec, TensorSpec) and spec.shape_known]
     if len(outputs) < len(inferred):
         return
-    asking = ask_engines(op, rank_engines(problem.type, "cpu", ""), current_context(CPUPlace()), inputs, outputs)
+    asking = ask_engines(op, rank_engines(op.type, "cpu", ""), current_context(CPUPlace()), inputs, outputs)
     while (found := asking.best()) is not None:
         if found[1].estimate_ns is None:
             continue
@@ -79,7 +77,20 @@ def held_bytes(problem: Problem) -> Iterator[tuple[str, int, int]]:
 @pytest.mark.parametrize("type", sampled(drawable(), 16))
 def test_offers_say_what_they_hold(type: str) -> None:
     """Weights in a form from which they do not come back unrounded lie twice, which has its price."""
-    for engine, said, held in held_bytes(draw(type, 5)):
+    problem = draw(type, 5)
+    inputs = [tensor_of(problem.value(name)).spec for name in problem.definition.input]
+    for engine, said, held in held_bytes(problem.schema.view(problem.definition), inputs):
+        assert said == held, engine
+
+
+@pytest.mark.parametrize("rows", [1, 16, 64, 200])
+@pytest.mark.parametrize("K", [704, 700])
+def test_offers_for_large_weights_say_what_they_hold(rows: int, K: int) -> None:
+    """None are drawn that are large enough for panels, or for pieces of bfloat16."""
+    op = find_schema("FC").view(operator_def("FC", ["X", "W", "b"], ["Y"]))
+    for engine, said, held in held_bytes(
+        op, [TensorSpec(dims, DataType.FLOAT) for dims in ((rows, K), (800, K), (800,))]
+    ):
         assert said == held, engine
 
 
