@@ -21,7 +21,8 @@ from tazza.operator.registry import find_schema
 from tazza.operator.view import OpView
 from tazza.runtime.fork import freed_in_child
 from tazza.runtime.threads import at_most_threads
-from tazza.tensor import ROW_MAJOR, Allocation, Layout, Storage, Strided, Tensor, TensorSpec
+from tazza.tensor import ROW_MAJOR, Allocation, Layout, Opaque, Storage, Strided, Tensor, TensorSpec
+from tazza.tensor.remainder import keep_remainder
 
 REORDERING = freed_in_child(threading.RLock())
 """Held by who moves a blob into another layout, and by who binds calls to where blobs lie: weights are shared."""
@@ -125,6 +126,8 @@ def relayout(tensor: Tensor, layout: Layout, context: Context) -> None:
         few = at_most_threads(1) if tensor.nbytes < SHARED_BYTES else nullcontext()
         with few:
             bind_reorder(tensor, other, context)()
+        if isinstance(layout, Opaque) and layout.derived:
+            keep_remainder(other, tensor.plain())
         tensor.share(other)
 
 

@@ -98,8 +98,9 @@ class Opaque(Layout):
     """A form of `engine` that `descriptor` (hashable, its own business) describes; it takes `nbytes` with padding.
 
     `derived`: elements that are brought into it do not come back unrounded. So copies lie in it, and what a kernel
-    computes, but a blob that holds something is never moved into it. `nearest` is the strided layout with the elements
-    in the same order, None where there is none: what whoever does not know the form would rather read.
+    computes; a blob that holds something is moved into it only where what was rounded is kept beside (`remainder`).
+    `nearest` is the strided layout with the elements in the same order, None where there is none: what whoever does not
+    know the form would rather read.
     """
 
     engine: str

@@ -15,8 +15,8 @@ from typing import Generic, TypeVar
 
 from tazza.data_class import dataclass
 
-BYTES_PER_NS = 100.0
-"""How many bytes that are held are worth a nanosecond of every run: a MiB is worth ten microseconds."""
+BYTES_PER_NS = 35.0
+"""How many bytes that are held are worth a nanosecond of every run: a MiB is worth thirty microseconds."""
 
 A = TypeVar("A")
 C = TypeVar("C")
@@ -38,8 +38,7 @@ class Offer(Generic[A]):
         kernel: what will run, for people to read.
         cached: whether it was there, or made for this task.
         estimate_ns: how long it takes, roughly, by the model of the machine (`runtime.machine`).
-        nbytes: bytes that it holds, roughly, as long as it is kept; of weights in a form from which they do not come
-            back unrounded, both.
+        nbytes: bytes that it holds beyond the tensors that are there without it, roughly, as long as it is kept.
     """
 
     run: A

@@ -4,6 +4,7 @@
 (an executor) whether its addresses still hold, even when the whole storage was replaced. `version` counts writes:
 whoever keeps something derived from the content (a reordered weight, a folded constant) keeps it under this number,
 unless the storage `escaped`, which means that somebody outside holds a writable view and may write without telling.
+`beside` is what belongs to the content of one version (see `remainder`), together with that number.
 
 A storage is not locked: writers of a tensor are ordered by the net that runs them.
 """
@@ -48,7 +49,7 @@ class Storage:
     element type that it was last reserved for; None where it holds bytes of several, as an arena does.
     """
 
-    __slots__ = ("_sharers", "allocation", "dtype", "escaped", "generation", "holder", "place", "version")
+    __slots__ = ("_sharers", "allocation", "beside", "dtype", "escaped", "generation", "holder", "place", "version")
 
     def __init__(
         self,
@@ -64,6 +65,7 @@ class Storage:
         self.generation = 0 if allocation is None else next(_generations)
         self.version = 0
         self.escaped = False
+        self.beside: tuple[int, object] | None = None
         self.holder = holder
         self._sharers: dict[int, weakref.ref[Tensor]] | None = None  # by id: tensors compare elementwise
 
@@ -113,6 +115,7 @@ class Storage:
         self.version += 1  # first: whoever is interrupted here has lost nothing
         self.generation = 0
         self.allocation = None
+        self.beside = None
         self.escaped = False  # outside views, if any, hold the old memory
 
     def mark_written(self) -> None:

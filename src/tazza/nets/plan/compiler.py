@@ -33,6 +33,7 @@ from tazza.operator.told import told_by
 from tazza.proto import OperatorDef
 from tazza.tensor import ROW_MAJOR, Blob, DataType, Layout, Opaque, Place, Tensor, TensorSpec
 from tazza.tensor.layout import PLACES
+from tazza.tensor.remainder import comes_back
 
 MOST_CHANGES = 3
 """How often the stored layout of one blob may change before it is left as it is; most regions need two passes."""
@@ -89,6 +90,7 @@ class Compilation:
         movable: inputs whose stored layout the program may choose.
         context: where it will run.
         read: returns the value of an input where inference needs one; the caller makes it part of the signature.
+        spareable: inputs that can be computed anew, so that they need not lie anywhere beside a copy.
         batch_invariant: the net wants each image to have the same bits in any batch.
     """
 
@@ -97,6 +99,7 @@ class Compilation:
     movable: frozenset[str]
     context: Context
     read: Callable[[str], Array | None]
+    spareable: frozenset[str]
     batch_invariant: bool = False
 
 
@@ -389,7 +392,9 @@ def _may_stay(state: _State, blob: str, layout: Layout) -> bool:
     """Whether a blob may lie in a layout between runs; who writes it has to know where the elements are."""
     if not isinstance(layout, Opaque):
         return True
-    return not layout.derived and (blob not in state.written or PLACES.get(layout.engine) is not None)
+    if blob in state.written:
+        return not layout.derived and PLACES.get(layout.engine) is not None
+    return comes_back(layout) and not (layout.derived and blob in state.asked.spareable)
 
 
 def _in_layout(state: _State, value: PlanValue, layout: Layout) -> PlanValue:

@@ -408,7 +408,8 @@ class PlanNet(NetBase, StepHost):
         # What another program stores in its own way already stays there.
         free = frozenset(name for name in movable if specs[name].layout == ROW_MAJOR)
         place = new_context(region.place)
-        program = compile_fastest(Compilation(region, specs, free, place, read, self.batch_invariant))
+        asked = Compilation(region, specs, free, place, read, rewrite.spareable, self.batch_invariant)
+        program = compile_fastest(asked)
         program.values_read = reads
         give_back()  # what loading and compiling left, before the arena is allocated
         return program

@@ -180,9 +180,14 @@ class Rewrite:
         ops = self.result.net.op
         return frozenset(name for part in self.cut.parts if isinstance(part, int) for name in touches(ops[part]).reads)
 
+    @property
+    def spareable(self) -> frozenset[str]:
+        """Computed constants that nobody but programs needs: where these read copies, they can be given back."""
+        return frozenset(self.computed.keys() - self.survivors - self.read_loosely)
+
     def spare(self, names: Collection[str]) -> list[Blob]:
         """Give back the memory of computed constants of which no program reads more than copies; return their blobs."""
-        open_to = self.computed.keys() - self.survivors - self.read_loosely
+        open_to = self.spareable
         with self.copies.lock:
             return [self.computed[name] for name in names if name in open_to and self._spare(name)]
 

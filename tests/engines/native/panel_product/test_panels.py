@@ -10,7 +10,7 @@ import pytest
 from tazza.codegen.kernel import lane_count
 from tazza.codegen.tiles import DEPTH, PIECES, ROW_BYTES
 from tazza.device import current_context
-from tazza.engines.native.panel_product.panels import ENGINE, Panels, pack_launch
+from tazza.engines.native.panel_product.panels import ENGINE, SOME, Panels, pack_launch
 from tazza.errors import UnsupportedError
 from tazza.nets import NetBase
 from tazza.operator import Array
@@ -53,13 +53,25 @@ def test_weights_come_back_out_of_panels(M: int, K: int, vectors: int, parts: in
     np.testing.assert_array_equal(tensor.array, W)
 
 
-def test_pieces_do_not_come_back() -> None:
+def test_copies_in_pieces_do_not_come_back() -> None:
     form = Panels(40, DEPTH, 2, split=True)
     assert form.layout().derived
     copy = Tensor.over(Storage(CPUPlace()), 0, replace(Tensor((40, DEPTH), DataType.FLOAT).spec, layout=form.layout()))
     copy.reserve()
-    with pytest.raises(UnsupportedError, match="lies in pieces"):
+    with pytest.raises(UnsupportedError, match="has been split into pieces"):
         copy.plain()
+
+
+@pytest.mark.skipif(lane_count() * 4 != ROW_BYTES, reason="a row of a tile is no vector here")
+@pytest.mark.parametrize(("M", "parts"), [(70, 1), (4 * 19, 4)])
+def test_weights_come_back_out_of_pieces(M: int, parts: int) -> None:
+    """Pieces tell all of most numbers; more steps than are looked at at once."""
+    K, rng = (SOME + 3) * DEPTH, np.random.default_rng(M)
+    W = rng.standard_normal((M, K), np.float32) * np.float32(10.0) ** rng.integers(-38, 38, (M, K)).astype(np.float32)
+    W[::7, ::5] = rng.choice(np.float32([0.0, -0.0, np.nan, np.inf, 3.4e38, 1e-42]), W[::7, ::5].shape)
+    tensor = Tensor.from_numpy(W.copy())
+    relayout(tensor, Panels(M, K, 2, parts, split=True).layout(), current_context(CPUPlace()))
+    np.testing.assert_array_equal(tensor.plain().view(np.uint32), W.view(np.uint32))
 
 
 def fc_net(type: str, *, training: bool) -> tuple[Workspace, NetBase]:

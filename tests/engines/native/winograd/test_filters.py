@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 from tazza.codegen.kernel import lane_count
 from tazza.device import current_context
 from tazza.engines.native.winograd.algorithm import FORMS, algorithm
-from tazza.engines.native.winograd.filters import ENGINE, Filters, prepare_filters
+from tazza.engines.native.winograd.filters import ENGINE, SOME, Filters, prepare_filters
 from tazza.engines.native.winograd.writer import GAP
+from tazza.errors import UnsupportedError
 from tazza.operator import Unsupported, find_schema, operator_def
 from tazza.operator.engine import why_unavailable
-from tazza.tensor import CPUPlace, DataType, Opaque, Tensor, TensorSpec
+from tazza.operator.reorder import relayout
+from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Opaque, Storage, Tensor, TensorSpec
+from tazza.tensor.remainder import Remainder, remainder_bytes
 from tests.launching import copied_into
 
 pytestmark = pytest.mark.skipif(
@@ -65,6 +68,44 @@ def test_turned_filters_give_the_gradient(last: bool) -> None:
     blob = np.ascontiguousarray(W.transpose(0, 2, 3, 1)) if last else W
     right = packed(form, W.swapaxes(0, 1)[:, :, ::-1, ::-1])
     assert_close(split(form, copied_into(Tensor.from_numpy(blob), form.layout())), right)
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(("m", "r"), FORMS)
+def test_filters_come_back(m: int, r: int, last: bool, turned: bool) -> None:
+    """Bit for bit, with numbers among them that no transformed ones tell of; some of a panel are looked at at once."""
+    rng, C, K = np.random.default_rng(m), SOME + lane_count() + 3, 2 * lane_count() + 5
+    W = rng.standard_normal((C, K, r, r) if turned else (K, C, r, r)).astype(np.float32)
+    wild = np.float32([0.0, -0.0, np.nan, np.inf, -np.inf, 3e38, 1e-40, 1e-30])
+    W[rng.random(W.shape[:2]) < 0.1] *= np.float32(1e-20)
+    places = rng.random(W.shape) < 1e-3
+    W[places] = rng.choice(wild, places.sum())
+    blob = Tensor.from_numpy(np.ascontiguousarray(W.transpose(0, 2, 3, 1)) if last else W.copy())
+    given = blob.plain().copy()
+    relayout(blob, Filters(m, r, C, K, last, turned).layout(), current_context(CPUPlace()))
+    assert blob.storage.beside is not None
+    np.testing.assert_array_equal(blob.plain().view(np.uint32), given.view(np.uint32))
+    relayout(blob, ROW_MAJOR, current_context(CPUPlace()))
+    np.testing.assert_array_equal(blob.array.view(np.uint32), given.view(np.uint32))
+
+
+@pytest.mark.parametrize(("m", "r"), FORMS)
+def test_a_remainder_is_little_more_than_a_byte_a_tap(m: int, r: int) -> None:
+    W = np.random.default_rng(5).standard_normal((40, 30, r, r)).astype(np.float32)
+    blob = Tensor.from_numpy(W)
+    relayout(blob, Filters(m, r, 30, 40, last=False).layout(), current_context(CPUPlace()))
+    _, remainder = blob.storage.beside or (0, None)
+    assert isinstance(remainder, Remainder)
+    assert remainder_bytes(W.size) <= remainder.nbytes < 1.1 * W.size
+
+
+def test_a_copy_does_not_come_back() -> None:
+    form = Filters(2, 3, 5, 7, last=False)
+    copy = Tensor.over(Storage(CPUPlace()), 0, TensorSpec((7, 5, 3, 3), DataType.FLOAT, layout=form.layout()))
+    copy.reserve()
+    with pytest.raises(UnsupportedError, match="has been transformed for Winograd's algorithm"):
+        copy.plain()
 
 
 def test_filters_that_lie_anyhow() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from tazza.codegen.kernel import Sources, unavailable
 from tazza.operator import Array, engine
 from tazza.tensor import REORDERS, Tensor
+from tazza.tensor.remainder import ABOUT, Parts
 
 SOURCES = Sources(Path(__file__).parent)
 PANEL_PRODUCT = engine(
@@ -27,3 +28,8 @@ PANEL_PRODUCT = engine(
 @REORDERS.registering("native/panel_product", help="rows out of panels")
 def _plain(tensor: Tensor) -> Array:
     return import_module(f"{__name__}.panels").unpacked(tensor)
+
+
+@ABOUT.registering("native/panel_product", help="sums of pieces")
+def _about(tensor: Tensor) -> Parts:
+    return import_module(f"{__name__}.panels").weights_about(tensor)

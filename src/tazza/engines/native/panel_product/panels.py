@@ -8,7 +8,10 @@ of pieces of bfloat16 (see `codegen.tiles`), where the pair of k is k + 16.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import cast
+
+import numpy as np
 
 from tazza.codegen.block import BlockLaunch, Slot, Word, all_float32
 from tazza.codegen.fields import Fields
@@ -20,15 +23,17 @@ from tazza.codegen.writer import Writer, gather
 from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native.panel_product import SOURCES
-from tazza.errors import UnsupportedError
 from tazza.operator import Array, LaidOut, Launch, OpView, Spec, Unsupported, launcher
 from tazza.ops.shape.copy import COPY
 from tazza.runtime.threads import thread_count
 from tazza.tensor import Opaque, Strided, Tensor, TensorSpec
+from tazza.tensor.remainder import Parts, restored
 
 ENGINE = "native/panel_product"
 X, Y = Slot("X"), Slot("Y")
 """What a copy reads and writes."""
+SOME = 32
+"""Steps of a panel that are looked at at once when weights are brought back."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,7 @@ class Panels:
         return (2 * PIECES if self.split else 4) * self.count * self.K * self.vectors * lane_count()
 
     def layout(self) -> Opaque:
-        """Return the layout; blobs are never kept in pieces."""
+        """Return the layout; a blob that is kept in pieces has a remainder beside."""
         return Opaque(ENGINE, self, self.nbytes, derived=self.split)
 
 
@@ -65,15 +70,32 @@ def unpacked(tensor: Tensor) -> Array:
     """Return weights that lie in panels as W (M, K).
 
     Raises:
-        UnsupportedError: they lie in pieces; of these there are copies alone.
+        UnsupportedError: they are a copy in pieces, which has no remainder.
     """
     form = cast("Panels", cast("Opaque", tensor.layout).descriptor)
     if form.split:
-        raise UnsupportedError(f"{tensor.spec} lies in pieces for {ENGINE}", hint="look at the blob of W")
+        return restored(tensor, f"split into pieces for {ENGINE}")
     rows = form.vectors * lane_count()
     panels = tensor.span.reshape(-1, form.parts, form.K, rows)  # (panel of a part, part, k, row)
     parts = panels.transpose(1, 0, 3, 2).reshape(form.parts, -1, form.K)  # (part, row, k)
     return parts[:, : form.M // form.parts].reshape(form.M, form.K)
+
+
+def weights_about(tensor: Tensor) -> Parts:
+    """Yield what each panel of pieces tells of the weights: their sum, which is all but for numbers near 0."""
+    form = cast("Panels", cast("Opaque", tensor.layout).descriptor)
+    rows, part_rows = form.vectors * lane_count(), form.M // form.parts
+    bits = tensor.span.view(np.uint16).reshape(-1, form.K // DEPTH, PIECES, form.vectors, DEPTH // 2, lane_count(), 2)
+    for panel, lying in enumerate(bits):
+        within, part = divmod(panel, form.parts)
+        first = part * part_rows + within * rows
+        count = min(rows, part_rows - within * rows)
+        for start in range(0, len(lying), SOME):
+            steps = lying[start : start + SOME]
+            each = [(steps[:, piece].astype(np.uint32) << 16).view(np.float32) for piece in range(PIECES)]
+            total = reduce(np.add, each).transpose(1, 3, 0, 4, 2)  # (vector, lane, k / 32, half of k, pair)
+            columns = slice(start * DEPTH, (start + len(steps)) * DEPTH)
+            yield (slice(first, first + count), columns), total.reshape(rows, -1)[:count]
 
 
 @launcher(COPY, engine=ENGINE)

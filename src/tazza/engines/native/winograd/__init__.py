@@ -7,11 +7,16 @@ operator names it. Results differ from the direct algorithm's by rounding: a few
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
 
 from tazza.codegen.kernel import Sources, unavailable
 from tazza.operator import engine
-from tazza.tensor import refuse_plain
+from tazza.tensor import REORDERS, Tensor
+from tazza.tensor.remainder import ABOUT, Parts
 
 SOURCES = Sources(Path(__file__).parent)
 WINOGRAD = engine(
@@ -22,8 +27,13 @@ WINOGRAD = engine(
     version=SOURCES.version,
     selective=True,
 )
-refuse_plain(
-    "native/winograd",
-    "transformed for Winograd's algorithm",
-    help="refuses: filters do not come back unrounded, and the originals are kept",
-)
+
+
+@REORDERS.registering("native/winograd", help="filters by what they are about, and a remainder")
+def _unpacked(tensor: Tensor) -> npt.NDArray[Any]:
+    return import_module(f"{__name__}.filters").unpacked(tensor)
+
+
+@ABOUT.registering("native/winograd", help="filters by the matrices of r x r points")
+def _about(tensor: Tensor) -> Parts:
+    return import_module(f"{__name__}.filters").filters_about(tensor)

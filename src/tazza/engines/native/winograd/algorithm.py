@@ -64,8 +64,32 @@ def algorithm(m: int, r: int) -> Algorithm:
     inverse = tuple((*(p**i for p in points), Fraction(i == m - 1)) for i in range(m))
     taps = [tuple(p**k / weight for k in range(r)) for p, weight in zip(points, weights, strict=True)]
     ends = tuple(Fraction(k == r - 1) for k in range(r))
-    rows = [(*_polynomial([q for q in points if q != p]), Fraction(0)) for p in points]
+    rows = [(*_polynomial(_without(points, p)), Fraction(0)) for p in points]
     return Algorithm(m, r, inverse, (*taps, ends), (*rows, _polynomial(points)))
+
+
+@remembered("filters back from Winograd's algorithm", entries=64)
+def taps_back(m: int, r: int) -> Matrix:
+    """Return H (r, r), which gives taps back from so many products of G: g = H [(G g)_0, ... (G g)_(r-2), (G g)_(a-1)].
+
+    The polynomial of the taps is interpolated where it was evaluated, at r - 1 points and at infinity.
+
+    >>> [[str(x) for x in row] for row in taps_back(2, 3)]
+    [['-1', '0', '0'], ['1', '2', '-1'], ['0', '0', '1']]
+    """
+    points = [Fraction(point) for point in POINTS[m + r - 1]]
+    few = points[: r - 1]
+    # The products are g(p) / prod(p - q) over all other points q; of a basis polynomial those among `few` divide it.
+    weights = [math.prod((p - q for q in points[r - 1 :]), start=Fraction(1)) for p in few]
+    columns = [
+        [*(weight * x for x in _polynomial(_without(few, p))), Fraction(0)]
+        for p, weight in zip(few, weights, strict=True)
+    ]
+    return tuple(zip(*columns, _polynomial(few), strict=True))
+
+
+def _without(points: Sequence[Fraction], p: Fraction) -> list[Fraction]:
+    return [q for q in points if q != p]
 
 
 def _polynomial(roots: Sequence[Fraction]) -> tuple[Fraction, ...]:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from collections.abc import Sequence
+from functools import reduce
+from itertools import chain, product
+from typing import cast
+
+import numpy as np
 
 from tazza.codegen.block import BlockLaunch, Slot
 from tazza.codegen.fields import Fields
@@ -14,16 +19,21 @@ from tazza.codegen.writer import gather
 from tazza.data_class import dataclass
 from tazza.engines.native import native
 from tazza.engines.native.winograd import SOURCES
-from tazza.engines.native.winograd.algorithm import Algorithm, algorithm
+from tazza.engines.native.winograd.algorithm import Algorithm, algorithm, taps_back
 from tazza.engines.native.winograd.transform import apply_twice
 from tazza.engines.native.winograd.writer import GAP
-from tazza.operator import LaidOut, Launch, Unsupported
+from tazza.operator import Array, LaidOut, Launch, Unsupported
 from tazza.operator.kernel import accepts_strided
 from tazza.ops.shape.copy import COPY
 from tazza.runtime.threads import thread_count
-from tazza.tensor import Opaque, TensorSpec
+from tazza.tensor import Opaque, Tensor, TensorSpec
+from tazza.tensor.remainder import Parts, restored
 
 ENGINE = "native/winograd"
+
+
+SOME = 128
+"""Input channels of a panel that are looked at at once when filters are brought back."""
 
 
 @dataclass(frozen=True)
@@ -42,19 +52,71 @@ class Filters:
     turned: bool = False
 
     @property
+    def a(self) -> int:
+        """Matrices of U along each axis."""
+        return self.m + self.r - 1
+
+    @property
+    def panels(self) -> int:
+        """Panels of output channels in each matrix."""
+        return -(-self.K // (2 * lane_count()))
+
+    @property
     def matrix_floats(self) -> int:
         """Floats from one matrix x of U to the next, with a gap."""
         L = lane_count()
-        return -(-self.C // L) * L * -(-self.K // (2 * L)) * 2 * L + GAP
+        return -(-self.C // L) * L * self.panels * 2 * L + GAP
 
     @property
     def nbytes(self) -> int:
         """U."""
-        return 4 * (self.m + self.r - 1) ** 2 * self.matrix_floats
+        return 4 * self.a**2 * self.matrix_floats
 
     def layout(self) -> Opaque:
-        """Return the layout; blobs are never kept in it."""
+        """Return the layout; a blob that is kept in it has a remainder beside."""
         return Opaque(ENGINE, self, self.nbytes, derived=True)
+
+
+def filters_about(tensor: Tensor) -> Parts:
+    """Yield what each panel of U tells of the filters: W = H U H^T by r x r of its matrices, but for roundings."""
+    form = cast("Filters", cast("Opaque", tensor.layout).descriptor)
+    U = tensor.span.reshape(form.a, form.a, form.matrix_floats)[..., :-GAP]
+    U = U.reshape(form.a, form.a, form.panels, -1, 2 * lane_count())[..., : form.C, :]  # (y, x, panel, c, k)
+    ends = [*range(form.r - 1), form.a - 1]
+    for panel, start in product(range(form.panels), range(0, form.C, SOME)):
+        k = slice(panel * 2 * lane_count(), min((panel + 1) * 2 * lane_count(), form.K))
+        c = slice(start, min(start + SOME, form.C))
+        columns = [_taps_of([U[y, x, panel, c, : k.stop - k.start] for y in ends], form) for x in ends]
+        taps = np.array([_taps_of(row, form) for row in zip(*columns, strict=True)])  # (kH, kW, c, k)
+        yield _in_blob(form, taps, c, k)
+
+
+def _taps_of(products: Sequence[Array], form: Filters) -> list[Array]:
+    """Return H times products, added up in order."""
+    rows = taps_back(form.m, form.r)
+    terms = [[float(h) * one for h, one in zip(row, products, strict=True) if h] for row in rows]
+    return [reduce(np.add, row) for row in terms]
+
+
+def _in_blob(form: Filters, taps: Array, c: slice, k: slice) -> tuple[tuple[slice, ...], Array]:
+    """Return where taps (kH, kW, c, k) of some channels lie in the blob, and them in its order of axes."""
+    everywhere = slice(None)
+    if form.turned:  # the blob's first axis is c, and its second k
+        taps, first, second = taps[::-1, ::-1].transpose(2, 3, 0, 1), c, k
+    else:
+        taps, first, second = taps.transpose(3, 2, 0, 1), k, c
+    if form.last:
+        return (first, everywhere, everywhere, second), taps.transpose(0, 2, 3, 1)
+    return (first, second, everywhere, everywhere), taps
+
+
+def unpacked(tensor: Tensor) -> Array:
+    """Return the filters that a blob's U was made of.
+
+    Raises:
+        UnsupportedError: U is a copy, which has no remainder.
+    """
+    return restored(tensor, "transformed for Winograd's algorithm")
 
 
 @native(COPY, engine=ENGINE, accepts=accepts_strided)

@@ -1,0 +1,140 @@
+"""What a form of a tensor's elements lacks to give them back bit for bit, where making the form has rounded.
+
+Filters that Winograd's algorithm has transformed, say, tell what they were made of but for roundings, so such a blob
+need not lie twice. A byte for each element says how many floats it is away from what the form tells; what is too far
+away, as where large numbers cancel, is kept as it is. That is little more than a quarter of the elements themselves.
+
+An engine registers in `ABOUT` what its forms tell. Who moves a blob into such a form for good calls `keep_remainder`;
+the engine's reorder, which `Tensor.plain` asks, calls `restored`. A remainder counts for one content of one storage:
+what is written there makes it void.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tazza.data_class import dataclass
+from tazza.errors import UnsupportedError
+from tazza.registry import Registry
+from tazza.tensor.layout import Opaque
+
+if TYPE_CHECKING:
+    from tazza.tensor.tensor import Tensor
+
+Parts: TypeAlias = Iterator[tuple[tuple[slice, ...], NDArray[np.float32]]]
+"""Parts of a tensor that together are all of it, each with where it lies there."""
+
+ABOUT: Registry[str, Callable[[Tensor], Parts]] = Registry("elements but for roundings for engine")
+"""Engine -> function that yields what a form of float32 tells of the elements that it was made of.
+
+It gives the same bits each time, so it adds and multiplies in a fixed order, without a library's products of matrices.
+"""
+
+NEAREST, FARTHEST = -127, 127
+"""How many floats an element may be away."""
+FAR = -128
+"""Stands for one that is farther away."""
+LEAST = 2.0**-80
+"""Less than this is told as 0: here denormals are much less than the last bit of a float."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    """How far elements are from what a form tells, part after part, and those that are far, as bits."""
+
+    away: NDArray[np.int8]
+    far: NDArray[np.int32]
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes."""
+        return self.away.nbytes + self.far.nbytes
+
+    @staticmethod
+    def of(elements: NDArray[np.float32], about: Parts) -> Remainder:
+        """Return what `about` lacks to tell `elements`.
+
+        >>> made_of, tells = np.float32([0.1, 7, 0]), np.float32([0.1 + 1e-8, 7, 0.5])
+        >>> remainder = Remainder.of(made_of, iter([((slice(None),), tells)]))
+        >>> remainder.away, remainder.nbytes
+        (array([  -1,    0, -128], dtype=int8), 7)
+        """
+        away, far, done = np.empty(elements.size, np.int8), list[NDArray[np.int32]](), 0
+        for where, part in _settled(about):
+            exact = np.ascontiguousarray(elements[where], np.float32)
+            steps = _ranked(exact.view(np.int32)) - _ranked(part.view(np.int32))
+            distant = (steps < NEAREST) | (steps > FARTHEST)
+            far.append(exact[distant].view(np.int32))
+            steps[distant] = FAR
+            away[done : done + steps.size] = steps.reshape(-1)
+            done += steps.size
+        assert done == elements.size, "parts are all of a tensor"
+        return Remainder(away, np.concatenate(far) if far else np.empty(0, np.int32))
+
+    def elements(self, shape: tuple[int, ...], about: Parts) -> NDArray[np.float32]:
+        """Return the elements that it was made of, by what is told now, which are the same bits as then."""
+        found, done, passed = np.empty(shape, np.float32), 0, 0
+        for where, part in _settled(about):
+            steps = self.away[done : done + part.size].reshape(part.shape)
+            exact = _ranked(_ranked(part.view(np.int32)) + steps)
+            distant = steps == FAR
+            count = int(np.count_nonzero(distant))
+            exact[distant] = self.far[passed : passed + count]
+            found[where] = exact.view(np.float32)
+            done, passed = done + part.size, passed + count
+        return found
+
+
+def _settled(about: Parts) -> Parts:
+    """Yield the same parts, with 0 for what may have other bits the next time: NaN, infinity, and sums of denormals.
+
+    These count as 0 in a thread that asked the processor for it.
+    """
+    with np.errstate(all="ignore"):
+        for where, told in about:
+            size = np.abs(told)
+            yield where, np.where((size > LEAST) & (size < np.inf), told, np.float32(0)).copy("C")
+
+
+def _ranked(bits: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return the places among all floats in order of those with these bits, or the bits of those at these places.
+
+    Differences of places wrap around, and sums with them wrap back.
+    """
+    return bits ^ ((bits >> 31) & 0x7FFFFFFF)
+
+
+def comes_back(layout: Opaque) -> bool:
+    """Whether elements that are brought into a layout for good can be had again, bit for bit."""
+    return not layout.derived or ABOUT.get(layout.engine) is not None
+
+
+def remainder_bytes(elements: int) -> int:
+    """Return what the remainder of so many elements takes, but for those that are far."""
+    return elements
+
+
+def keep_remainder(tensor: Tensor, elements: NDArray[Any]) -> None:
+    """Keep beside a tensor, whose form was made of `elements`, what it lacks to give them back."""
+    layout = tensor.layout
+    assert isinstance(layout, Opaque), "who lies strided lacks nothing"
+    remainder = Remainder.of(elements, ABOUT[layout.engine](tensor))
+    tensor.storage.beside = (tensor.storage.version, remainder)
+
+
+def restored(tensor: Tensor, done: str) -> NDArray[Any]:
+    """Return the elements that a tensor's form was made of; `done` ends the sentence "W float32[...] has been ...".
+
+    Raises:
+        UnsupportedError: nothing was kept beside it: it is a copy, or was written since.
+    """
+    version, remainder = tensor.storage.beside or (None, None)
+    if not isinstance(remainder, Remainder) or version != tensor.storage.version:
+        raise UnsupportedError(f"{tensor.spec} has been {done}", hint="look at the blob of W")
+    layout = tensor.layout
+    assert isinstance(layout, Opaque), "asked by an engine's reorder"
+    return remainder.elements(tuple(tensor.shape), ABOUT[layout.engine](tensor))
