@@ -10,7 +10,7 @@ import pytest
 from tazza.operator import operator_def, why_unavailable
 from tazza.proto import NetDef, OperatorDef
 from tazza.tensor import Opaque
-from tazza.tensor.remainder import ABOUT
+from tazza.tensor.residue import ABOUT
 from tazza.workspace import Workspace
 
 READERS: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {

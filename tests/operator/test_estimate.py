@@ -16,7 +16,7 @@ from tazza.operator.choice import Choice, ask_engines
 from tazza.operator.estimate import estimated, least_ns
 from tazza.proto import OperatorDef
 from tazza.tensor import CPUPlace, DataType, Layout, Opaque, TensorSpec
-from tazza.tensor.remainder import comes_back, remainder_bytes
+from tazza.tensor.residue import comes_back, residue_bytes
 from tazza.testing.value import tensor_of
 from tests.check import engines_of
 from tests.judge.draw import Problem, draw, drawable
@@ -73,13 +73,13 @@ def held_bytes(op: OpView, inputs: Sequence[TensorSpec]) -> Iterator[tuple[str, 
             layout = layouts.get(letter)
             if isinstance(layout, Opaque) and layout.derived:
                 held += layout.nbytes
-                held += remainder_bytes(spec.size) - spec.nbytes if comes_back(layout) else 0
+                held += residue_bytes(spec.size) - spec.nbytes if comes_back(layout) else 0
         yield found[0].engine, found[1].nbytes, held
 
 
 @pytest.mark.parametrize("type", sampled(drawable(), 16))
 def test_offers_say_what_they_hold(type: str) -> None:
-    """Weights in a form that rounds lie there, with a remainder beside, or twice, which has its price."""
+    """Weights in a form that rounds lie there, with a residue beside, or twice, which has its price."""
     problem = draw(type, 5)
     inputs = [tensor_of(problem.value(name)).spec for name in problem.definition.input]
     for engine, said, held in held_bytes(problem.schema.view(problem.definition), inputs):

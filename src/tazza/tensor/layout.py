@@ -98,7 +98,7 @@ class Opaque(Layout):
     """A form of `engine` that `descriptor` (hashable, its own business) describes; it takes `nbytes` with padding.
 
     `derived`: elements that are brought into it do not come back unrounded. So copies lie in it, and what a kernel
-    computes; a blob that holds something is moved into it only where what was rounded is kept beside (`remainder`).
+    computes; a blob that holds something is moved into it only where what was rounded is kept beside (`residue`).
     `nearest` is the strided layout with the elements in the same order, None where there is none: what whoever does not
     know the form would rather read.
     """

@@ -33,7 +33,7 @@ from tazza.operator.told import told_by
 from tazza.proto import OperatorDef
 from tazza.tensor import ROW_MAJOR, Blob, DataType, Layout, Opaque, Place, Tensor, TensorSpec
 from tazza.tensor.layout import PLACES
-from tazza.tensor.remainder import comes_back
+from tazza.tensor.residue import comes_back
 
 MOST_CHANGES = 3
 """How often the stored layout of one blob may change before it is left as it is; most regions need two passes."""

@@ -8,7 +8,7 @@ spec and memory; `watch` compares identities, `bind` does all anew.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -77,7 +77,7 @@ class Instance:
         self._runs = 0
         self._storage: Storage | None = None
         self._written: list[Storage] = []
-        self._constants: list[tuple[Copy, Tensor]] = []
+        self._constants: dict[PlanValue, tuple[Copy, Tensor]] = {}
         self._bound: dict[PlanValue, Tensor] = {}
         self.watch = Watch()
         """Of what calls are bound to; broken until `note_values` was called behind a binding."""
@@ -170,7 +170,7 @@ class Instance:
         for value, copy in self.held.items():
             assert value.source is not None, "derived values have a source"
             self._bound[value] = copy.tensor
-            self._constants.append((copy, self._bound[value.source]))
+            self._constants[value] = copy, self._bound[value.source]
 
     def _step(self, position: int, context: Context) -> Call:
         """Bind a step to where everything lies, on a context."""
@@ -277,13 +277,27 @@ class Instance:
             with np.errstate(all="ignore"):  # Caffe2 lets NaN and infinity pass
                 run_parts(parts, self._written, self._located)
 
+    def refresh_each(self) -> Iterator[str]:
+        """Refresh all, and yield the names of those of which nobody here needs more than copies, as soon as these are.
+
+        Raises:
+            SparedError: the memory of one was given back.
+        """
+        for name, values in self.program.copied.items():
+            self._refresh([self._constants[value] for value in values])
+            yield name
+        self.refresh()
+
     def refresh(self) -> None:
         """Copy constants that were written since into the layouts that kernels read.
 
         Raises:
             SparedError: the memory of one was given back.
         """
-        for copy, source in self._constants:
+        self._refresh(self._constants.values())
+
+    def _refresh(self, constants: Iterable[tuple[Copy, Tensor]]) -> None:
+        for copy, source in constants:
             storage = source.storage
             made = copy.made_from
             if made is not None and made[0] is storage and made[1] == storage.version and not storage.escaped:

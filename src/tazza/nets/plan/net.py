@@ -332,8 +332,7 @@ class PlanNet(NetBase, StepHost):
             rewrite.restore(instance.lacking(rewrite.spared), self.workspace, self._report_once)
             if instance.unbound():
                 instance.bind()
-            instance.refresh()
-            spared = rewrite.spare(instance.program.copied)
+            spared = [blob for name in instance.refresh_each() for blob in rewrite.spare([name])]
             if spared:
                 instance.watch.overlook(spared)
                 give_back()

@@ -68,7 +68,7 @@ def test_weights_come_back_out_of_pieces(M: int, parts: int) -> None:
     """Pieces tell all of most numbers; more steps than are looked at at once."""
     K, rng = (SOME + 3) * DEPTH, np.random.default_rng(M)
     W = rng.standard_normal((M, K), np.float32) * np.float32(10.0) ** rng.integers(-38, 38, (M, K)).astype(np.float32)
-    W[::7, ::5] = rng.choice(np.float32([0.0, -0.0, np.nan, np.inf, 3.4e38, 1e-42]), W[::7, ::5].shape)
+    W[::7, ::5] = rng.choice(np.array([0.0, -0.0, np.nan, np.inf, 3.4e38, 1e-42], np.float32), W[::7, ::5].shape)
     tensor = Tensor.from_numpy(W.copy())
     relayout(tensor, Panels(M, K, 2, parts, split=True).layout(), current_context(CPUPlace()))
     np.testing.assert_array_equal(tensor.plain().view(np.uint32), W.view(np.uint32))

@@ -18,7 +18,7 @@ from tazza.operator import Unsupported, find_schema, operator_def
 from tazza.operator.engine import why_unavailable
 from tazza.operator.reorder import relayout
 from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Opaque, Storage, Tensor, TensorSpec
-from tazza.tensor.remainder import Remainder, remainder_bytes
+from tazza.tensor.residue import Residue, residue_bytes
 from tests.launching import copied_into
 
 pytestmark = pytest.mark.skipif(
@@ -77,7 +77,7 @@ def test_filters_come_back(m: int, r: int, last: bool, turned: bool) -> None:
     """Bit for bit, with numbers among them that no transformed ones tell of; some of a panel are looked at at once."""
     rng, C, K = np.random.default_rng(m), SOME + lane_count() + 3, 2 * lane_count() + 5
     W = rng.standard_normal((C, K, r, r) if turned else (K, C, r, r)).astype(np.float32)
-    wild = np.float32([0.0, -0.0, np.nan, np.inf, -np.inf, 3e38, 1e-40, 1e-30])
+    wild = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 3e38, 1e-40, 1e-30], np.float32)
     W[rng.random(W.shape[:2]) < 0.1] *= np.float32(1e-20)
     places = rng.random(W.shape) < 1e-3
     W[places] = rng.choice(wild, places.sum())
@@ -91,13 +91,13 @@ def test_filters_come_back(m: int, r: int, last: bool, turned: bool) -> None:
 
 
 @pytest.mark.parametrize(("m", "r"), FORMS)
-def test_a_remainder_is_little_more_than_a_byte_a_tap(m: int, r: int) -> None:
+def test_a_residue_is_little_more_than_a_byte_a_tap(m: int, r: int) -> None:
     W = np.random.default_rng(5).standard_normal((40, 30, r, r)).astype(np.float32)
     blob = Tensor.from_numpy(W)
     relayout(blob, Filters(m, r, 30, 40, last=False).layout(), current_context(CPUPlace()))
-    _, remainder = blob.storage.beside or (0, None)
-    assert isinstance(remainder, Remainder)
-    assert remainder_bytes(W.size) <= remainder.nbytes < 1.1 * W.size
+    _, residue = blob.storage.beside or (0, None)
+    assert isinstance(residue, Residue)
+    assert residue_bytes(W.size) <= residue.nbytes < 1.1 * W.size
 
 
 def test_a_copy_does_not_come_back() -> None:

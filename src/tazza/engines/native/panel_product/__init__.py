@@ -12,7 +12,7 @@ from pathlib import Path
 from tazza.codegen.kernel import Sources, unavailable
 from tazza.operator import Array, engine
 from tazza.tensor import REORDERS, Tensor
-from tazza.tensor.remainder import ABOUT, Parts
+from tazza.tensor.residue import ABOUT, Parts
 
 SOURCES = Sources(Path(__file__).parent)
 PANEL_PRODUCT = engine(

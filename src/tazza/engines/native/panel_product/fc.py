@@ -23,7 +23,7 @@ from tazza.ops.nn.fc import FC
 from tazza.ops.nn.fused import FUSED_FC, epilogue_of
 from tazza.tensor import ROW_MAJOR, TensorSpec
 from tazza.tensor.offer import Offer
-from tazza.tensor.remainder import remainder_bytes
+from tazza.tensor.residue import residue_bytes
 
 VECTORS = 2
 """Of a panel."""
@@ -48,7 +48,7 @@ def prepare_fc(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Se
     N, K = Y.size // b.size, W.shape[1]
     # Tile registers sum up in another order: where rows shall be the same in every batch, no number of them decides.
     tiling = Tiling(N, Panels(b.size, K, VECTORS, split=not op.batch_invariant and tiled(N, VECTORS, K)))
-    held = tiling.panels.nbytes + remainder_bytes(W.size) - W.nbytes if tiling.panels.split else 0
+    held = tiling.panels.nbytes + residue_bytes(W.size) - W.nbytes if tiling.panels.split else 0
     return Offer(partial(_laid_out, op, tiling), estimate_ns=tiling.estimate_ns, nbytes=held)
 
 

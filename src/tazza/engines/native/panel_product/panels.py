@@ -27,7 +27,7 @@ from tazza.operator import Array, LaidOut, Launch, OpView, Spec, Unsupported, la
 from tazza.ops.shape.copy import COPY
 from tazza.runtime.threads import thread_count
 from tazza.tensor import Opaque, Strided, Tensor, TensorSpec
-from tazza.tensor.remainder import Parts, restored
+from tazza.tensor.residue import Parts, restored
 
 ENGINE = "native/panel_product"
 X, Y = Slot("X"), Slot("Y")
@@ -62,7 +62,7 @@ class Panels:
         return (2 * PIECES if self.split else 4) * self.count * self.K * self.vectors * lane_count()
 
     def layout(self) -> Opaque:
-        """Return the layout; a blob that is kept in pieces has a remainder beside."""
+        """Return the layout; a blob that is kept in pieces has a residue beside."""
         return Opaque(ENGINE, self, self.nbytes, derived=self.split)
 
 
@@ -70,7 +70,7 @@ def unpacked(tensor: Tensor) -> Array:
     """Return weights that lie in panels as W (M, K).
 
     Raises:
-        UnsupportedError: they are a copy in pieces, which has no remainder.
+        UnsupportedError: they are a copy in pieces, which has no residue.
     """
     form = cast("Panels", cast("Opaque", tensor.layout).descriptor)
     if form.split:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tazza.codegen.kernel import Sources, unavailable
 from tazza.operator import engine
 from tazza.tensor import REORDERS, Tensor
-from tazza.tensor.remainder import ABOUT, Parts
+from tazza.tensor.residue import ABOUT, Parts
 
 SOURCES = Sources(Path(__file__).parent)
 WINOGRAD = engine(
@@ -29,7 +29,7 @@ WINOGRAD = engine(
 )
 
 
-@REORDERS.registering("native/winograd", help="filters by what they are about, and a remainder")
+@REORDERS.registering("native/winograd", help="filters by what they are about, and a residue")
 def _unpacked(tensor: Tensor) -> npt.NDArray[Any]:
     return import_module(f"{__name__}.filters").unpacked(tensor)
 

@@ -23,7 +23,7 @@ from tazza.runtime.flags import flag
 from tazza.runtime.threads import thread_count
 from tazza.tensor import TensorSpec
 from tazza.tensor.offer import Offer
-from tazza.tensor.remainder import remainder_bytes
+from tazza.tensor.residue import residue_bytes
 
 ENABLED = flag("winograd", True, "let convolutions run by Winograd's algorithm where it is faster", kernels=True)
 
@@ -78,8 +78,8 @@ def prepare_conv(op: OpView, context: Context, inputs: Sequence[Spec], outputs: 
         return Unsupported(reason)
     problem, X, Y = found
     tiling = best_tiling(problem, thread_count())
-    # U and a remainder, in place of W.
-    held = tiling.filter_bytes + remainder_bytes(problem.weights) - 4 * problem.weights
+    # U and a residue, in place of W.
+    held = tiling.filter_bytes + residue_bytes(problem.weights) - 4 * problem.weights
     return Offer(partial(_answer, op, tiling, X, Y), estimate_ns=tiling.estimate_ns, nbytes=held)
 
 

@@ -27,7 +27,7 @@ from tazza.operator.kernel import accepts_strided
 from tazza.ops.shape.copy import COPY
 from tazza.runtime.threads import thread_count
 from tazza.tensor import Opaque, Tensor, TensorSpec
-from tazza.tensor.remainder import Parts, restored
+from tazza.tensor.residue import Parts, restored
 
 ENGINE = "native/winograd"
 
@@ -73,20 +73,20 @@ class Filters:
         return 4 * self.a**2 * self.matrix_floats
 
     def layout(self) -> Opaque:
-        """Return the layout; a blob that is kept in it has a remainder beside."""
+        """Return the layout; a blob that is kept in it has a residue beside."""
         return Opaque(ENGINE, self, self.nbytes, derived=True)
 
 
 def filters_about(tensor: Tensor) -> Parts:
     """Yield what each panel of U tells of the filters: W = H U H^T by r x r of its matrices, but for roundings."""
     form = cast("Filters", cast("Opaque", tensor.layout).descriptor)
-    U = tensor.span.reshape(form.a, form.a, form.matrix_floats)[..., :-GAP]
-    U = U.reshape(form.a, form.a, form.panels, -1, 2 * lane_count())[..., : form.C, :]  # (y, x, panel, c, k)
+    matrices = tensor.span.reshape(form.a, form.a, form.matrix_floats)[..., :-GAP]
+    panels = matrices.reshape(form.a, form.a, form.panels, -1, 2 * lane_count())  # U (y, x, panel, c, k)
     ends = [*range(form.r - 1), form.a - 1]
     for panel, start in product(range(form.panels), range(0, form.C, SOME)):
         k = slice(panel * 2 * lane_count(), min((panel + 1) * 2 * lane_count(), form.K))
         c = slice(start, min(start + SOME, form.C))
-        columns = [_taps_of([U[y, x, panel, c, : k.stop - k.start] for y in ends], form) for x in ends]
+        columns = [_taps_of([panels[y, x, panel, c, : k.stop - k.start] for y in ends], form) for x in ends]
         taps = np.array([_taps_of(row, form) for row in zip(*columns, strict=True)])  # (kH, kW, c, k)
         yield _in_blob(form, taps, c, k)
 
@@ -114,7 +114,7 @@ def unpacked(tensor: Tensor) -> Array:
     """Return the filters that a blob's U was made of.
 
     Raises:
-        UnsupportedError: U is a copy, which has no remainder.
+        UnsupportedError: U is a copy, which has no residue.
     """
     return restored(tensor, "transformed for Winograd's algorithm")
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tazza.errors import UnsupportedError
 from tazza.registry import Registry
 from tazza.tensor import CPUPlace, DataType, Opaque, Storage, Tensor, TensorSpec
-from tazza.tensor.remainder import Parts, Remainder, comes_back, keep_remainder, remainder_bytes, restored
+from tazza.tensor.residue import Parts, Residue, comes_back, keep_residue, residue_bytes, restored
 
 Array = NDArray[Any]
 BITS = st.one_of(
@@ -40,32 +40,32 @@ def test_any_bits_come_back(data: st.DataObject, rows: int, columns: int, step: 
     made_of, told = (data.draw(floats_of((rows, columns))) for _ in range(2))
     if data.draw(st.booleans()):  # near each other
         told = (made_of.view(np.uint32) + data.draw(arrays.arrays(np.uint32, made_of.shape))).view(np.float32)
-    remainder = Remainder.of(made_of, rows_of(told, step))
-    found = remainder.elements(made_of.shape, rows_of(told, step))
+    residue = Residue.of(made_of, rows_of(told, step))
+    found = residue.elements(made_of.shape, rows_of(told, step))
     np.testing.assert_array_equal(found.view(np.uint32), made_of.view(np.uint32))
-    assert remainder.nbytes == remainder_bytes(made_of.size) + 4 * remainder.far.size
+    assert residue.nbytes == residue_bytes(made_of.size) + 4 * residue.far.size
 
 
 def test_what_is_told_nearly_takes_a_byte_an_element() -> None:
     made_of = np.random.default_rng(3).standard_normal((50, 40)).astype(np.float32)
-    remainder = Remainder.of(made_of, rows_of(made_of * np.float32(1 + 3e-7), 7))
-    assert remainder.nbytes == made_of.size
+    residue = Residue.of(made_of, rows_of(made_of * np.float32(1 + 3e-7), 7))
+    assert residue.nbytes == made_of.size
 
 
 def test_what_is_told_may_differ_where_it_says_nothing_sure() -> None:
     """NaN has many bits, and denormals count as 0 in threads that asked for that."""
-    made_of = np.float32([[1, -2, 3e-40, 0, 5]])
-    one = np.float32([[1, np.nan, 1e-40, 1e-39, np.inf]])
-    other = np.float32([[1, -np.nan, 0, 0, -np.inf]])
-    remainder = Remainder.of(made_of, rows_of(one, 1))
-    np.testing.assert_array_equal(remainder.elements(made_of.shape, rows_of(other, 1)), made_of)
+    made_of = np.array([[1, -2, 3e-40, 0, 5]], np.float32)
+    one = np.array([[1, np.nan, 1e-40, 1e-39, np.inf]], np.float32)
+    other = np.array([[1, -np.nan, 0, 0, -np.inf]], np.float32)
+    residue = Residue.of(made_of, rows_of(one, 1))
+    np.testing.assert_array_equal(residue.elements(made_of.shape, rows_of(other, 1)), made_of)
 
 
-def test_a_remainder_counts_for_one_content(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_residue_counts_for_one_content(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is written into the form itself is no rounding of what it was made of."""
     about: Registry[str, Callable[[Tensor], Parts]] = Registry("forms of this test")
     about.register("a test", lambda tensor: rows_of(tensor.span.reshape(2, 3), 1))
-    monkeypatch.setattr("tazza.tensor.remainder.ABOUT", about)
+    monkeypatch.setattr("tazza.tensor.residue.ABOUT", about)
     tensor = Tensor.over(
         Storage(CPUPlace()), 0, TensorSpec((2, 3), DataType.FLOAT, layout=Opaque("a test", "a form", 24, derived=True))
     )
@@ -75,7 +75,7 @@ def test_a_remainder_counts_for_one_content(monkeypatch: pytest.MonkeyPatch) -> 
     assert comes_back(cast("Opaque", tensor.layout))
     with pytest.raises(UnsupportedError, match=r"float32\[2, 3\] .* has been rounded"):
         restored(tensor, "rounded")
-    keep_remainder(tensor, made_of)
+    keep_residue(tensor, made_of)
     np.testing.assert_array_equal(restored(tensor, "rounded"), made_of)
     tensor.mark_written()
     with pytest.raises(UnsupportedError, match="has been rounded"):

@@ -4,8 +4,8 @@ Filters that Winograd's algorithm has transformed, say, tell what they were made
 need not lie twice. A byte for each element says how many floats it is away from what the form tells; what is too far
 away, as where large numbers cancel, is kept as it is. That is little more than a quarter of the elements themselves.
 
-An engine registers in `ABOUT` what its forms tell. Who moves a blob into such a form for good calls `keep_remainder`;
-the engine's reorder, which `Tensor.plain` asks, calls `restored`. A remainder counts for one content of one storage:
+An engine registers in `ABOUT` what its forms tell. Who moves a blob into such a form for good calls `keep_residue`;
+the engine's reorder, which `Tensor.plain` asks, calls `restored`. A residue counts for one content of one storage:
 what is written there makes it void.
 """
 
@@ -43,7 +43,7 @@ LEAST = 2.0**-80
 
 
 @dataclass(frozen=True, slots=True)
-class Remainder:
+class Residue:
     """How far elements are from what a form tells, part after part, and those that are far, as bits."""
 
     away: NDArray[np.int8]
@@ -55,12 +55,12 @@ class Remainder:
         return self.away.nbytes + self.far.nbytes
 
     @staticmethod
-    def of(elements: NDArray[np.float32], about: Parts) -> Remainder:
+    def of(elements: NDArray[np.float32], about: Parts) -> Residue:
         """Return what `about` lacks to tell `elements`.
 
         >>> made_of, tells = np.float32([0.1, 7, 0]), np.float32([0.1 + 1e-8, 7, 0.5])
-        >>> remainder = Remainder.of(made_of, iter([((slice(None),), tells)]))
-        >>> remainder.away, remainder.nbytes
+        >>> residue = Residue.of(made_of, iter([((slice(None),), tells)]))
+        >>> residue.away, residue.nbytes
         (array([  -1,    0, -128], dtype=int8), 7)
         """
         away, far, done = np.empty(elements.size, np.int8), list[NDArray[np.int32]](), 0
@@ -73,7 +73,7 @@ class Remainder:
             away[done : done + steps.size] = steps.reshape(-1)
             done += steps.size
         assert done == elements.size, "parts are all of a tensor"
-        return Remainder(away, np.concatenate(far) if far else np.empty(0, np.int32))
+        return Residue(away, np.concatenate(far) if far else np.empty(0, np.int32))
 
     def elements(self, shape: tuple[int, ...], about: Parts) -> NDArray[np.float32]:
         """Return the elements that it was made of, by what is told now, which are the same bits as then."""
@@ -113,17 +113,17 @@ def comes_back(layout: Opaque) -> bool:
     return not layout.derived or ABOUT.get(layout.engine) is not None
 
 
-def remainder_bytes(elements: int) -> int:
-    """Return what the remainder of so many elements takes, but for those that are far."""
+def residue_bytes(elements: int) -> int:
+    """Return what the residue of so many elements takes, but for those that are far."""
     return elements
 
 
-def keep_remainder(tensor: Tensor, elements: NDArray[Any]) -> None:
+def keep_residue(tensor: Tensor, elements: NDArray[Any]) -> None:
     """Keep beside a tensor, whose form was made of `elements`, what it lacks to give them back."""
     layout = tensor.layout
     assert isinstance(layout, Opaque), "who lies strided lacks nothing"
-    remainder = Remainder.of(elements, ABOUT[layout.engine](tensor))
-    tensor.storage.beside = (tensor.storage.version, remainder)
+    residue = Residue.of(elements, ABOUT[layout.engine](tensor))
+    tensor.storage.beside = (tensor.storage.version, residue)
 
 
 def restored(tensor: Tensor, done: str) -> NDArray[Any]:
@@ -132,9 +132,9 @@ def restored(tensor: Tensor, done: str) -> NDArray[Any]:
     Raises:
         UnsupportedError: nothing was kept beside it: it is a copy, or was written since.
     """
-    version, remainder = tensor.storage.beside or (None, None)
-    if not isinstance(remainder, Remainder) or version != tensor.storage.version:
+    version, residue = tensor.storage.beside or (None, None)
+    if not isinstance(residue, Residue) or version != tensor.storage.version:
         raise UnsupportedError(f"{tensor.spec} has been {done}", hint="look at the blob of W")
     layout = tensor.layout
     assert isinstance(layout, Opaque), "asked by an engine's reorder"
-    return remainder.elements(tuple(tensor.shape), ABOUT[layout.engine](tensor))
+    return residue.elements(tuple(tensor.shape), ABOUT[layout.engine](tensor))
