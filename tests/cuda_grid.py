@@ -198,31 +198,6 @@ is used by the next one, so all meet between two blocks. Exchanged numbers lie i
 """
 
 
-NARROWING = """
-define half @__truncdfhf2(double %exact) {
-  %near = fptrunc double %exact to float
-  %back = fpext float %near to double
-  %off = fcmp one double %back, %exact
-  %exact.bits = bitcast double %exact to i64
-  %back.bits = bitcast double %back to i64
-  %exact.size = shl i64 %exact.bits, 1
-  %back.size = shl i64 %back.bits, 1
-  %over = icmp ugt i64 %back.size, %exact.size
-  %bits = bitcast float %near to i32
-  %less = sext i1 %over to i32
-  %below = add i32 %bits, %less
-  %odd = or i32 %below, 1
-  %kept = select i1 %off, i32 %odd, i32 %bits
-  %float = bitcast i32 %kept to float
-  %half = fptrunc float %float to half
-  ret half %half
-}
-"""
-"""A double as a half, for which few processors have an instruction: by way of a float that is rounded to odd, so that
-only the second step rounds. What LLVM calls for it is not there in Python, and a missing function is called at 0.
-"""
-
-
 @contextmanager
 def backwards() -> Generator[None]:
     """Let the last thread of the last block come first, until the block ends."""
@@ -254,7 +229,7 @@ class Grid:
         asked = tuple(f"@{one}(" for one in OUTSIDE.values())
         lines = thread_text(text).splitlines()
         cpu = "\n".join(line for line in lines if not _declares(line, asked))
-        cpu += NARROWING + (TOGETHER.replace("KEY", str(_key())) if self.meets else ONE_BY_ONE).replace("NAME", name)
+        cpu += (TOGETHER.replace("KEY", str(_key())) if self.meets else ONE_BY_ONE).replace("NAME", name)
         llvm: Any = llvm_binding()
         module = llvm.parse_assembly(cpu)
         module.verify()

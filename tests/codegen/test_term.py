@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -150,6 +151,41 @@ def test_numbers_in_another_type(source: str, target: str, count: int) -> None:
         return there.to(source) + without.to(source)
 
     np.testing.assert_array_equal(computed(f"{source} as {target}", source, both, count=count), np.add(A, B))
+
+
+NUMBERS = [0, 1, -1, 100, -128, 2049, -4097, 65504, 65519, 2**24 + 1, -(2**31), 2**40 + 2**17 + 1, 2**53, -(2**63)]
+PARTS = [0.5, 0.1, -2.7, 1 / 3, 1e-3, 6.1e-5, 3e-8, 2.98e-8, 1e-320, 1e300, np.inf, -np.inf, np.nan, -0.0]
+NEARLY = [1 + 2.0**-11, 1 + 2.0**-11 + 2.0**-40, 1 + 2.0**-11 - 2.0**-40, 2049 * (1 + 2.0**-40), 65519.9999999, 65520]
+
+
+@pytest.mark.parametrize("count", [0, 8])
+@pytest.mark.parametrize("target", [*TYPES, "half"])
+@pytest.mark.parametrize("source", [*TYPES, "half"])
+def test_numbers_are_rounded_once(source: str, target: str, count: int) -> None:
+    """From any type to any, on any processor; what does not fit a float is infinity. NumPy converts sure numbers so."""
+    types: dict[str, Any] = {**TYPES, "half": np.float16}
+    floating = source not in INTEGERS
+    low, high = (-np.inf, np.inf) if floating else (np.iinfo(types[source]).min, np.iinfo(types[source]).max)
+    given = [one for one in NUMBERS if low <= one <= high] + (PARTS + NEARLY if floating else [])
+    with np.errstate(over="ignore", invalid="ignore"):
+        a = np.array(given).astype(types[source]) if floating else np.array(given, types[source])
+        if target in INTEGERS:  # others have no number there
+            bound = np.iinfo(types[target])
+            inside = [math.isfinite(one) and bound.min <= int(one) <= bound.max for one in a.tolist()]
+            a = a[np.array(inside)]
+        a = np.resize(a, -(-a.size // 8) * 8)
+        wanted = np.array([types[target](one) for one in a.tolist()]) if source in INTEGERS else a.astype(types[target])
+    found = np.full(a.shape, 77, types[target])
+
+    def work(lines: Lines) -> None:
+        x, y = pointer_at(lines, 1).of(source), pointer_at(lines, 2).of(target)
+        for i in range(0, a.size, count or 1):
+            kind = f"<{count} x {source}>" if count else source
+            value = x.at(i).of(kind).load(1).to(target)
+            y.at(i).of(value.type).store(value, 1)
+
+    run_kernel(f"once: {source} to {target} {count} {a.size}", work, 1, a.ctypes.data, found.ctypes.data)
+    np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("type", TYPES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -55,15 +56,22 @@ def test_events_end_with_the_work_before_them(gpu: FakeCUDA) -> None:
 
 
 def test_who_waits_asks_for_a_while_and_is_woken_then(gpu: FakeCUDA, monkeypatch: pytest.MonkeyPatch) -> None:
-    for spin_s in (LONG_S, 0.001):
+    for spin_s, done in ((LONG_S, "cuEventQuery"), (0.001, "cuEventSynchronize")):
         monkeypatch.setattr(cuda_event, "SPIN_S", spin_s)
         stream, event, gate = take(), Event(), threading.Event()
         gpu.launch(stream.handle, lambda: None, after=gate)
         stream.record(event)
-        asked = gpu.calls.count("cuEventQuery")
-        threading.Timer(0.01, gate.set).start()
+        enough = gpu.calls.count(done) + (3 if done == "cuEventQuery" else 1)
+
+        def open_gate(gate: threading.Event = gate, done: str = done, enough: int = enough) -> None:
+            while gpu.calls.count(done) < enough:
+                time.sleep(0.001)
+            gate.set()
+
+        watcher = threading.Thread(target=open_gate, daemon=True)
+        watcher.start()
         assert event.wait()
-        assert gpu.calls.count("cuEventQuery") > asked + 1
+        watcher.join(LONG_S)
 
 
 def test_time_between_events_is_the_devices(gpu: FakeCUDA) -> None:

@@ -20,6 +20,7 @@ from tazza.errors import KernelError, UnavailableError
 from tazza.runtime import native_code
 from tazza.runtime.native_code import (
     CACHE_DIR,
+    OWN_LINKER,
     cache_folder,
     llvm_version,
     native_function,
@@ -137,6 +138,19 @@ def test_llvm_links_where_there_is_no_loader(
 def test_an_object_without_its_function(tmp_path: Path) -> None:
     with CACHE_DIR.override(str(tmp_path)), pytest.raises(KernelError, match="has no function"):
         native_function("nameless", lambda name: plus(1)(f"other_{name}"))
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_code_that_calls_what_nobody_has(own: bool, tmp_path: Path) -> None:
+    """LLVM puts in such calls itself, for what a processor cannot, and would let them go to address 0."""
+
+    def build(name: str) -> str:
+        calls = "declare i64 @nobody_has_this(i64)\n"
+        return calls + f"define i64 @{name}(i64 %a) {{ %b = call i64 @nobody_has_this(i64 %a)\n ret i64 %b }}"
+
+    with CACHE_DIR.override(str(tmp_path)), OWN_LINKER.override(own):
+        with pytest.raises(KernelError, match=r"compiled code calls nobody_has_this, which is not there on \w+"):
+            native_function("nobody", build)
 
 
 def test_one_description_is_compiled_once(tmp_path: Path) -> None:

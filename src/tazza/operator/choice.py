@@ -24,7 +24,7 @@ from tazza.operator.view import OpView
 from tazza.registry import Registry
 from tazza.tensor import ROW_MAJOR, Layout, Opaque, TensorSpec
 from tazza.tensor.expression import Expression
-from tazza.tensor.offer import Asking, Offer, Unsupported
+from tazza.tensor.offer import Asking, Offer, Unsupported, price_ns
 from tazza.tensor.place import CPU_KIND
 
 
@@ -34,7 +34,8 @@ class Choice:
 
     `estimate_ns` is how long it would take, where it said so; `searched_ns` how long its fastest way took, where an
     exhaustive search timed it, in this process or before. `least_ns` is what any kernel needs, for those that say
-    nothing (`operator.estimate`). `could` is said of those that offered to run it and were not taken.
+    nothing (`operator.estimate`). `could` is said of those that offered to run it and were not taken; `nbytes` is what
+    it would hold, or holds.
 
     >>> print(Choice("native", False, None, 2500.0, 2310.0))
     native: taken, about 2.5 us, timed 2.31 us
@@ -49,17 +50,25 @@ class Choice:
     searched_ns: float | None = None
     could: bool = False
     least_ns: float | None = None
+    nbytes: int = 0
 
     @property
     def offered(self) -> bool:
         """Whether it offered to run the operator."""
         return self.could or self.reason is None
 
+    @property
+    def price(self) -> float:
+        """What its offer was compared by."""
+        return price_ns(self.estimate_ns, self.nbytes)
+
     def __str__(self) -> str:
         told = f"{self.engine}: {'taken' if self.reason is None else self.reason}"
         estimate = "" if self.estimate_ns is None else f"about {self.estimate_ns / 1000:.3g} us"
         if estimate and estimate not in told:  # the reason of an offer that was compared has it already
             told += f", {estimate}"
+        if self.nbytes and self.reason is None:
+            told += f", holds {self.nbytes / 2**20:.3g} MiB"
         if self.estimate_ns is None and self.least_ns is not None:
             told += f", at least {self.least_ns / 1000:.3g} us"
         return told if self.searched_ns is None else f"{told}, timed {self.searched_ns / 1000:.3g} us"
@@ -315,7 +324,8 @@ def choose_kernel(
             asking.refusals.append((candidate, answer.reason))
             continue
         kernel = find_kernel(op.type, context.place.kind, candidate.engine)
-        choices = _told(ranking, asking, Choice(candidate.engine, candidate.wanted, None, offer.estimate_ns))
+        own = Choice(candidate.engine, candidate.wanted, None, offer.estimate_ns, nbytes=offer.nbytes)
+        choices = _told(ranking, asking, own)
         if isinstance(answer, LaidOut):
             return Chosen(kernel, answer.launch, dict(answer.layouts), choices)
         return Chosen(kernel, answer, {}, choices)
@@ -328,7 +338,7 @@ def _told(ranking: Sequence[Candidate], asking: Asking[Candidate, _Make], chosen
     told = {one.engine: Choice(one.engine, one.wanted, reason) for one, reason in asking.refusals}
     for one, offer in asking.offers:
         reason = ", ".join(filter(None, ("could", str(offer))))
-        told[one.engine] = Choice(one.engine, one.wanted, reason, offer.estimate_ns, could=True)
+        told[one.engine] = Choice(one.engine, one.wanted, reason, offer.estimate_ns, could=True, nbytes=offer.nbytes)
     return (*(told[one.engine] for one in ranking if one.engine in told), chosen)
 
 

@@ -22,7 +22,7 @@ from tazza.operator.view import OpView
 from tazza.runtime.fork import freed_in_child
 from tazza.runtime.threads import at_most_threads
 from tazza.tensor import ROW_MAJOR, Allocation, Layout, Opaque, Storage, Strided, Tensor, TensorSpec
-from tazza.tensor.residue import keep_residue
+from tazza.tensor.residue import comes_back, keep_residue
 
 REORDERING = freed_in_child(threading.RLock())
 """Held by who moves a blob into another layout, and by who binds calls to where blobs lie: weights are shared."""
@@ -126,7 +126,7 @@ def relayout(tensor: Tensor, layout: Layout, context: Context) -> None:
         few = at_most_threads(1) if tensor.nbytes < SHARED_BYTES else nullcontext()
         with few:
             bind_reorder(tensor, other, context)()
-        if isinstance(layout, Opaque) and layout.derived:
+        if isinstance(layout, Opaque) and layout.derived and comes_back(layout):
             keep_residue(other, tensor.plain())
         tensor.share(other)
 

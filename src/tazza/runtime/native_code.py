@@ -22,6 +22,7 @@ Changing state: `ADDRESSES` and the engine with the code, both under `_LOCK`. Co
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import importlib.util
@@ -43,7 +44,7 @@ from tazza.runtime.files import atomic_write, kind_of, make_folder, open_regular
 from tazza.runtime.flags import flag
 from tazza.runtime.fork import Guard
 from tazza.runtime.memory import require_room
-from tazza.runtime.object_code import UnsupportedObject, load_object
+from tazza.runtime.object_code import UnsupportedObject, load_object, missing_symbols
 from tazza.runtime.object_code import unavailable as no_loader
 
 OWN_LINKER = flag(
@@ -334,6 +335,11 @@ def _linked(path: Path | None, name: str, symbols: Mapping[str, int]) -> int | N
 
 def _link_by_llvm(code: bytes, name: str, symbols: Mapping[str, int]) -> int:
     llvm = llvm_binding()
+    missing: list[str] = []
+    with contextlib.suppress(UnsupportedObject):  # of another system
+        missing = [one for one in missing_symbols(code, symbols) if llvm.address_of_symbol(one) is None]
+    if missing:  # LLVM would let it call address 0
+        raise KernelError(f"compiled code calls {', '.join(missing)}, which is not there on {processor().name}")
     for symbol, address in symbols.items():
         llvm.add_symbol(symbol, address)
     engine = _engine()

@@ -63,6 +63,10 @@ class UnsupportedObject(TazzaError):
     """An object that is damaged, or needs what this linker does not do; LLVM's own may take it."""
 
 
+_OFFSETS = "_GLOBAL_OFFSET_TABLE_"
+"""A symbol that linkers make themselves."""
+
+
 def unavailable() -> str | None:
     """Return why no object can be linked in this process, or None."""
     if sys.platform == "linux" and platform.machine() == "x86_64" and sys.maxsize > 1 << 32:
@@ -129,6 +133,17 @@ def _library_address(name: str) -> int | None:
         except AttributeError:
             continue
     return None
+
+
+def missing_symbols(data: bytes, symbols: Mapping[str, int]) -> list[str]:
+    """Return what an object takes from outside that is neither among symbols with an address nor in libc or libm.
+
+    Raises:
+        UnsupportedObject: the file is none for this linker.
+    """
+    source = _Object(data)
+    outside = [source.symbol_name(one) for one in source.symbols[1:] if one.section == _UNDEFINED]
+    return [name for name in outside if name not in (*symbols, _OFFSETS) and _library_address(name) is None]
 
 
 @dataclass(frozen=True, slots=True)

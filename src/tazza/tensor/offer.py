@@ -15,8 +15,8 @@ from typing import Generic, TypeVar
 
 from tazza.data_class import dataclass
 
-BYTES_PER_NS = 35.0
-"""How many bytes that are held are worth a nanosecond of every run: a MiB is worth thirty microseconds."""
+BYTES_PER_NS = 50.0
+"""How many bytes that are held are worth a nanosecond of every run: a MiB is worth twenty microseconds."""
 
 A = TypeVar("A")
 C = TypeVar("C")
@@ -50,7 +50,7 @@ class Offer(Generic[A]):
     @property
     def price(self) -> float:
         """What is compared: nanoseconds, those for memory among them; who does not say how long it takes comes last."""
-        return float("inf") if self.estimate_ns is None else self.estimate_ns + self.nbytes / BYTES_PER_NS
+        return price_ns(self.estimate_ns, self.nbytes)
 
     def __str__(self) -> str:
         told = [self.kernel] if self.kernel else []
@@ -59,6 +59,11 @@ class Offer(Generic[A]):
         if self.nbytes:
             told.append(f"holds {self.nbytes / 2**20:.3g} MiB")
         return ", ".join(told)
+
+
+def price_ns(estimate_ns: float | None, nbytes: int) -> float:
+    """Return what an estimate and memory that is held are worth together."""
+    return float("inf") if estimate_ns is None else estimate_ns + nbytes / BYTES_PER_NS
 
 
 @dataclass(slots=True)
