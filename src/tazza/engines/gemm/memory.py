@@ -12,15 +12,18 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tazza.engines.gemm.column import Shape, Step
 from tazza.operator import Array, BlobOwner, Call
-from tazza.ops.control.mutex import Mutex
 from tazza.runtime.fork import freed_in_child
 from tazza.tensor import Allocation, Blob, DataType
 from tazza.tensor.allocation import ALIGNMENT
+
+if TYPE_CHECKING:
+    from tazza.ops.control.mutex import Mutex
 
 MUTEX = "__CAFFE2_SHARED_CONV_BUFFER_CPU_MUTEX__"
 BUFFER = "__CAFFE2_SHARED_CONV_BUFFER_CPU__"
@@ -75,6 +78,8 @@ class SharedBuffer:
         Raises:
             BlobTypeError: a blob of that name holds something else.
         """
+        from tazza.ops.control.mutex import Mutex  # few nets have such a buffer
+
         if self._mutex is None or self._blob is None:
             with _creating:
                 mutex = self._workspace.create_blob(MUTEX)

@@ -33,7 +33,7 @@ FOLDS = {
     "fold_batch_norm",
     help="fold SpatialBN in test mode, AffineChannel, Mul and Add of vectors into the convolution or FC before",
     after=("fuse_bias",),
-    needs=LAYERS,
+    needs=[*FOLDS, ADD.type, MUL.type],
 )
 class FoldBatchNorm(Transform):
     """Only constant parameters, and only where nobody else sees what the layer gave before the normalization."""

@@ -22,7 +22,12 @@ from tazza.ops.shape.transpose import TRANSPOSE
 from tazza.tensor import TensorSpec
 
 
-@transform("fuse_bias", help="added vectors become biases of convolutions and FC", after=("reorder_elimination",))
+@transform(
+    "fuse_bias",
+    help="added vectors become biases of convolutions and FC",
+    after=("reorder_elimination",),
+    needs=[ADD.type],
+)
 class FuseBias(Transform):
     """The vector must lie along the channels of the result, so its shape and that of the weights must be known."""
 
