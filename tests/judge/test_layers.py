@@ -183,6 +183,12 @@ def test_a_tie_has_one_answer() -> None:
     assert judged(backward, got) != []
 
 
+def test_where_denormals_count_as_zeros_sums_have_roundings_of_their_own_size() -> None:
+    """1e-40 and 0 in one window: whoever takes them for equal adds what both windows give."""
+    (problem,) = gradients(forward := draw("MaxPool3D", 6100519, wild=True), compute(forward))
+    assert mismatches(list(judge_problem(problem, "float32"))) == []
+
+
 def test_what_is_asked_for_runs() -> None:
     problem = draw("Relu", 1)
     for engine in engines_of("Relu"):

@@ -65,6 +65,8 @@ class Wanted:
     excused: Array
     steps: int = 0
     """How far integers with a scale may be apart."""
+    relative: float = 0.0
+    """By how much of themselves other values are rounded."""
 
     @property
     def judged(self) -> Array:
@@ -160,7 +162,8 @@ def _wanted(y: Array, others: tuple[Array, ...], state: Condition, scale: Scale,
         bound = scale.roundoff * SLACK * np.abs(y) + growth * state.change + 4 * LEAST
         overflows = np.isfinite(y) & (np.abs(y) + growth * state.change / scale.u >= MOST / 16)
     stays = scale.exact and not narrow
-    return Wanted(y, others, bound, y if stays else state.low, y if stays else state.high, overflows, excused)
+    low, high = (y, y) if stays else (state.low, state.high)
+    return Wanted(y, others, bound, low, high, overflows, excused, relative=scale.roundoff * SLACK)
 
 
 def _fits(wide: Array, single: Array) -> bool:
@@ -249,7 +252,9 @@ def _bad(result: Array, one: Wanted, *, finite: bool) -> Array:
             right |= np.isfinite(one.value) & (y >= one.low - one.bound) & (y <= one.high + one.bound)
         if not finite:
             for other in one.others:
-                right |= _near(y, other, one.bound)
+                with np.errstate(all="ignore"):
+                    bound = one.bound + one.relative * np.abs(other)
+                right |= _near(y, other, bound)
         right |= one.overflows & ~(np.abs(y) < MOST / 64)
         right |= one.excused & ~(finite & np.isfinite(y))
     return ~right
