@@ -229,7 +229,7 @@ def test_exceptions_are_needed(one: Declared) -> None:
 
 
 MANY_AXES = (2, 3, 2, 5, 1, 2, 3)
-FEW = 20
+FEW = 8
 """Attempts to draw a problem: what takes any rank hardly needs a second one, what takes no such rank would need all."""
 
 
@@ -246,7 +246,7 @@ def test_blobs_of_many_axes(rank: int, soak: int) -> None:
             continue
         given = {f"{letter.name}_0" if letter.variadic else letter.name: MANY_AXES[:rank]}
         try:
-            problem = draw(type, rank, dtype=DataType.FLOAT, given=given, attempts=FEW)
+            problem = draw(type, rank, dtype=DataType.FLOAT, given=given, attempts=FEW * soak)
         except (CannotDraw, IndexError, ValueError):  # an image has at most five, a matrix two
             continue
         wrong += mismatches(list(judge_layer(problem, "float32")))
@@ -270,5 +270,5 @@ def test_blobs_of_few_axes(type: str, soak: int) -> None:
     few = FEW_AXES[:2] if "kernel" in SCHEMAS[type].args else FEW_AXES[first : first + 1]
     for shape in few if soak == 1 else FEW_AXES:
         with suppress(CannotDraw, IndexError, ValueError, ZeroDivisionError):  # most take no such blob
-            problem = draw(type, 0, given={name: shape}, dtype=DataType.FLOAT, attempts=FEW)
+            problem = draw(type, 0, given={name: shape}, dtype=DataType.FLOAT, attempts=FEW * soak)
             assert mismatches(list(judge_layer(problem, "float32"))) == []
