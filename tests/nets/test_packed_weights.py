@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tazza.operator import operator_def, why_unavailable
+from tazza.device import Context
+from tazza.errors import TazzaError
+from tazza.nets.plan import instance
+from tazza.operator import SCHEMAS, Effects, operator_def, why_unavailable
+from tazza.operator.reorder import relayout
 from tazza.proto import NetDef, OperatorDef
-from tazza.tensor import Opaque
+from tazza.tensor import Layout, Opaque, Tensor
 from tazza.tensor.residue import ABOUT
 from tazza.workspace import Workspace
 
@@ -58,8 +63,9 @@ def test_packed_weights_are_the_same_for_all(engine: str) -> None:
     for step in range(4):
         both_read_the_same()
         layout = ws.blob("W").tensor().layout
-        assert isinstance(layout, Opaque)
-        assert layout.engine == engine
+        if step == 0 or engine not in ABOUT:  # forms that round are left when weights are written
+            assert isinstance(layout, Opaque)
+            assert layout.engine == engine
         wanted = W
         for _ in range(step):
             wanted = wanted + W / 2 * np.float32(0.5)
@@ -70,3 +76,147 @@ def test_packed_weights_are_the_same_for_all(engine: str) -> None:
     ws.feed("W", -W)
     both_read_the_same()
     np.testing.assert_array_equal(ws.fetch("W"), -W)
+
+
+def moved(engine: str) -> tuple[Workspace, Any]:
+    """Return a workspace in which a plan has moved W into an engine's form, and W as it was fed."""
+    type, images, weights, _ = READERS[engine]
+    reason = why_unavailable(type, "cpu", engine)
+    if reason is not None:
+        pytest.skip(reason)
+    rng, ws = np.random.default_rng(11), Workspace()
+    W = rng.standard_normal(weights, np.float32)
+    numbers = {"X": rng.standard_normal(images, np.float32), "W": W, "b": np.ones(weights[0], np.float32), "d": W / 2}
+    for name, array in {**numbers, "one": np.ones(1, np.float32), "m": np.zeros_like(W)}.items():
+        ws.feed(name, array)
+    net_of(ws, "packed", "plan", reader(engine, "Y", engine))
+    ws.run_net("packed")
+    assert isinstance(ws.blob("W").tensor().layout, Opaque)
+    return ws, W
+
+
+def writers() -> list[tuple[str, OperatorDef]]:
+    """Return operators that write W over itself: updates, and all of one input that may be in place."""
+    found = [
+        ("update", operator_def("WeightedSum", ["W", "one", "d", "one"], ["W"])),
+        ("momentum", operator_def("MomentumSGDUpdate", ["d", "m", "one", "W"], ["d", "m", "W"], momentum=0.5)),
+        ("fill", operator_def("ConstantFill", ["W"], ["W"], value=0.25)),
+        ("add", operator_def("Add", ["W", "d"], ["W"])),
+    ]
+    for type in SCHEMAS:
+        schema = SCHEMAS[type]
+        if len(schema.inputs) == len(schema.outputs) == 1 and schema.in_place and schema.effects is Effects.PURE:
+            with suppress(TazzaError):
+                found.append((type, operator_def(type, ["W"], ["W"])))
+    return found
+
+
+@pytest.mark.parametrize("engine", READERS)
+def test_what_plans_write_in_place_is_that_of_simple_nets(engine: str) -> None:
+    """Whoever moved weights before: another plan may write them, and the first one reads what was written."""
+    written = 0
+    ws, W = moved(engine)
+    for name, op in writers():
+        found: list[Any] = []
+        for kind in ("simple", "plan"):
+            ws.feed("W", W)
+            ws.feed("m", np.zeros_like(W))
+            ws.feed("d", W / 2)
+            ws.run_net("packed")
+            with suppress(TazzaError):  # of other types or shapes than weights
+                net_of(ws, f"{name} {kind}", kind, op)
+                ws.run_net(f"{name} {kind}")
+                found.append(ws.fetch("W").copy())
+            ws.delete_net(f"{name} {kind}")
+        assert len(found) != 1, name
+        if found and found[0].shape == W.shape and found[0].dtype == W.dtype:
+            np.testing.assert_allclose(found[1], found[0], rtol=1e-5, atol=1e-6, err_msg=name)
+            ws.run_net("packed")
+            np.testing.assert_array_equal(ws.fetch("W"), found[1], err_msg=name)
+            written += 1
+    assert written > 20
+
+
+@pytest.mark.parametrize("engine", READERS)
+def test_weights_that_others_write_are_moved_once(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To move them into a form that rounds takes longer than a copy, so they are left where they lie."""
+    ws, W = moved(engine)
+    net_of(ws, "update", "plan", operator_def("WeightedSum", ["W", "one", "d", "one"], ["W"]))
+    wanted, moves = W, list[str]()
+
+    def counted(tensor: Tensor, layout: Layout, context: Context) -> None:
+        if isinstance(layout, Opaque) and layout.derived and tensor.layout != layout:
+            moves.append(str(tensor))
+        relayout(tensor, layout, context)
+
+    monkeypatch.setattr(instance, "relayout", counted)
+    for _ in range(6):
+        ws.run_net("update")
+        ws.run_net("packed")
+        wanted = wanted + W / 2
+        np.testing.assert_array_equal(ws.fetch("W"), wanted)
+    assert moves == []
+
+
+def test_programs_that_want_other_tiles_do_not_move_weights_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one net, whose batches take tiles of other sizes, where all were compiled while W lay plain."""
+    ws, W = moved("native/winograd")
+    moves: list[Layout] = []
+
+    def counted(tensor: Tensor, layout: Layout, context: Context) -> None:
+        if isinstance(layout, Opaque) and layout.derived and tensor.layout != layout:
+            moves.append(layout)
+        relayout(tensor, layout, context)
+
+    monkeypatch.setattr(instance, "relayout", counted)
+    rng = np.random.default_rng(2)
+    small, large = rng.standard_normal((1, 19, 4, 4), np.float32), rng.standard_normal((8, 19, 40, 40), np.float32)
+    for turn in range(6):
+        for image in (small, large):
+            ws.feed("X", image)
+            if turn == 0:
+                ws.feed("W", W)
+            ws.run_net("packed")
+    assert len(moves) <= 2
+    np.testing.assert_array_equal(ws.fetch("W"), W)
+
+
+@pytest.mark.parametrize("engine", READERS)
+def test_tensors_that_share_weights_stay_the_same_data(engine: str) -> None:
+    """Shared after they were moved: who looks at one or writes it makes plain data of both."""
+    ws, W = moved(engine)
+    Y = ws.fetch("Y")
+    shared = ws.create_blob("V").tensor()
+    shared.share(ws.blob("W").tensor())
+    np.testing.assert_array_equal(shared.numpy(), W)
+    ws.run_net("packed")
+    np.testing.assert_allclose(ws.fetch("Y"), Y, rtol=1e-3, atol=1e-3)
+    ws.feed("V", 2 * W)
+    np.testing.assert_array_equal(ws.fetch("W"), 2 * W)
+
+
+@pytest.mark.parametrize("engine", READERS)
+def test_views_of_one_blob_of_parameters_follow_it(engine: str) -> None:
+    ws, W = moved(engine)
+    ws.feed("flat", np.concatenate([W.ravel(), W.ravel()]))
+    ws.reset_blob("W")
+    ws.blob("W").set(ws.blob("flat").tensor().view(W.shape, offset=W.size))
+    ws.run_net("packed")
+    Y = ws.fetch("Y") - 1  # without the bias
+    net_of(ws, "twice", "simple", operator_def("Scale", ["flat"], ["flat"], scale=2.0))
+    ws.run_net("twice")
+    ws.run_net("packed")
+    np.testing.assert_allclose(ws.fetch("Y") - 1, 2 * Y, rtol=1e-3, atol=1e-2)
+    np.testing.assert_array_equal(ws.fetch("W"), 2 * W)
+
+
+def test_plain_weights_take_what_they_need() -> None:
+    """The memory of a larger form, and what was kept beside it, go with the form."""
+    ws, W = moved("native/winograd")
+    ws.delete_net("packed")
+    tensor = ws.blob("W").tensor()
+    assert tensor.storage.beside is not None
+    assert tensor.storage.capacity_bytes > W.nbytes
+    np.testing.assert_array_equal(tensor.numpy(), W)
+    assert tensor.storage.beside is None
+    assert tensor.storage.capacity_bytes == W.nbytes

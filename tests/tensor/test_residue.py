@@ -83,3 +83,29 @@ def test_a_residue_counts_for_one_content(monkeypatch: pytest.MonkeyPatch) -> No
     tensor.storage.release()
     assert tensor.storage.beside is None
     assert not comes_back(Opaque("another", "a form", 24, derived=True))
+
+
+def test_a_tensor_that_is_moved_while_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By another thread, to other memory: what was begun is read to its end where it lay."""
+    spec = TensorSpec((2, 3), DataType.FLOAT, layout=Opaque("a test", "a form", 24, derived=True))
+    tensor, other = (Tensor.over(Storage(CPUPlace()), 0, spec) for _ in range(2))
+    for one in (tensor, other):
+        one.reserve()
+    tensor.span[:], other.span[:] = [1, 2, 3, 4, 5, 6], 7
+    moves = list[Tensor]()
+
+    def told(lying: Tensor) -> Parts:
+        for move in moves:
+            tensor.share(move)
+        yield from rows_of(lying.span.reshape(2, 3), 1)
+
+    about: Registry[str, Callable[[Tensor], Parts]] = Registry("forms of this test")
+    about.register("a test", told)
+    monkeypatch.setattr("tazza.tensor.residue.ABOUT", about)
+    made_of = tensor.span.reshape(2, 3) * np.float32(1 + 3e-7)
+    keep_residue(tensor, made_of)
+    moves.append(other)
+    np.testing.assert_array_equal(restored(tensor, "rounded"), made_of)
+    plain = Tensor.from_numpy(np.full((2, 3), 8, np.float32))
+    tensor.share(plain)
+    np.testing.assert_array_equal(restored(tensor, "rounded"), plain.array)

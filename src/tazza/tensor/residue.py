@@ -23,6 +23,7 @@ from tazza.registry import Registry
 from tazza.tensor.layout import Opaque
 
 if TYPE_CHECKING:
+    from tazza.tensor.spec import TensorSpec
     from tazza.tensor.tensor import Tensor
 
 Parts: TypeAlias = Iterator[tuple[tuple[slice, ...], NDArray[np.float32]]]
@@ -38,8 +39,8 @@ NEAREST, FARTHEST = -127, 127
 """How many floats an element may be away."""
 FAR = -128
 """Stands for one that is farther away."""
-LEAST = 2.0**-80
-"""Less than this is told as 0: here denormals are much less than the last bit of a float."""
+LEAST = 2.0**-60
+"""Less than this is told as 0: denormals are much less than the last bit of what it is summed up of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +119,20 @@ def residue_bytes(elements: int) -> int:
     return elements
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is kept beside a storage: of which version, and in which form the elements lie there."""
+
+    version: int
+    spec: TensorSpec
+    residue: Residue
+
+
 def keep_residue(tensor: Tensor, elements: NDArray[Any]) -> None:
     """Keep beside a tensor, whose form was made of `elements`, what it lacks to give them back."""
-    layout = tensor.layout
-    assert isinstance(layout, Opaque), "who lies strided lacks nothing"
-    residue = Residue.of(elements, ABOUT[layout.engine](tensor))
-    tensor.storage.beside = (tensor.storage.version, residue)
+    spec = tensor.spec
+    residue = Residue.of(elements, ABOUT[_form(spec).engine](tensor))
+    tensor.storage.beside = Kept(tensor.storage.version, spec, residue)
 
 
 def restored(tensor: Tensor, done: str) -> NDArray[Any]:
@@ -132,9 +141,16 @@ def restored(tensor: Tensor, done: str) -> NDArray[Any]:
     Raises:
         UnsupportedError: nothing was kept beside it: it is a copy, or was written since.
     """
-    version, residue = tensor.storage.beside or (None, None)
-    if not isinstance(residue, Residue) or version != tensor.storage.version:
+    storage = tensor.storage  # asked once: another thread may move the tensor to another one meanwhile
+    kept = storage.beside
+    if not isinstance(kept, Kept) or kept.version != storage.version:
+        if not isinstance(tensor.layout, Opaque):  # it was moved
+            return tensor.plain()
         raise UnsupportedError(f"{tensor.spec} has been {done}", hint="look at the blob of W")
-    layout = tensor.layout
-    assert isinstance(layout, Opaque), "asked by an engine's reorder"
-    return residue.elements(tuple(tensor.shape), ABOUT[layout.engine](tensor))
+    lying = type(tensor).over(storage, 0, kept.spec)
+    return kept.residue.elements(tuple(kept.spec.shape), ABOUT[_form(kept.spec).engine](lying))
+
+
+def _form(spec: TensorSpec) -> Opaque:
+    assert isinstance(spec.layout, Opaque), "what lies strided lacks nothing"
+    return spec.layout

@@ -4,7 +4,7 @@
 (an executor) whether its addresses still hold, even when the whole storage was replaced. `version` counts writes:
 whoever keeps something derived from the content (a reordered weight, a folded constant) keeps it under this number,
 unless the storage `escaped`, which means that somebody outside holds a writable view and may write without telling.
-`beside` is what belongs to the content of one version (see `residue`), together with that number.
+`beside` is what belongs to the content of one version, whose number it has (see `residue`).
 
 A storage is not locked: writers of a tensor are ordered by the net that runs them.
 """
@@ -65,7 +65,7 @@ class Storage:
         self.generation = 0 if allocation is None else next(_generations)
         self.version = 0
         self.escaped = False
-        self.beside: tuple[int, object] | None = None
+        self.beside: object = None
         self.holder = holder
         self._sharers: dict[int, weakref.ref[Tensor]] | None = None  # by id: tensors compare elementwise
 
@@ -148,6 +148,11 @@ class Storage:
             return 1
         return sum(sharer() is not None for sharer in list(self._sharers.values()))
 
+    @property
+    def alone(self) -> bool:
+        """Whether nobody else looks at its memory, so that a tensor may leave it: views stay views of the same data."""
+        return not self.escaped and self.share_count < 2
+
     def add_sharers(self, *tensors: Tensor) -> None:
         """Count these tensors as sharing, until they die or leave."""
         SHARINGS.times += 1
@@ -158,6 +163,11 @@ class Storage:
                 del self._sharers[key]
         for tensor in tensors:
             self._sharers[id(tensor)] = weakref.ref(tensor)
+
+    def sharers(self) -> list[Tensor]:
+        """Return the living tensors that were made to share this storage; none when nobody ever asked."""
+        living = [] if self._sharers is None else [sharer() for sharer in list(self._sharers.values())]
+        return [one for one in living if one is not None]
 
     def remove_sharer(self, tensor: Tensor) -> None:
         """Stop counting `tensor`."""

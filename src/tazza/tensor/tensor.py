@@ -163,6 +163,8 @@ class Tensor(ArrayOperators, ArrayMethods):
                 self._room = dataclasses.replace(self._room, quantization=None)
 
     def _take_spec(self, spec: TensorSpec) -> None:
+        if isinstance(self.spec.layout, Opaque) and self.spec.place.is_host and self.storage.allocated:
+            self._leave_form()
         old = self.spec
         self._drop_array()  # else the old memory would live on while new is made
         strings_change = (spec.dtype is DataType.STRING) != (old.dtype is DataType.STRING)
@@ -174,6 +176,20 @@ class Tensor(ArrayOperators, ArrayMethods):
                 self._leave_storage(spec)
             self._make_room(spec)
         self.spec = spec
+
+    def _leave_form(self) -> None:
+        """Leave an opaque form: with those who share it, since they are the same data, or its memory."""
+        if self.storage.share_count > 1:
+            sharers, spec = self.storage.sharers(), self.spec
+            plain = Tensor.over(
+                Storage(spec.place, holder=self.storage.holder), 0, dataclasses.replace(spec, layout=ROW_MAJOR)
+            )
+            np.copyto(plain.array, self.plain())
+            for one in sharers:
+                if one.spec == spec:
+                    one.share(plain)
+        elif self.storage.beside is not None:
+            self.storage.release()
 
     def _make_room(self, spec: TensorSpec) -> None:
         """Reserve what `spec` needs, and if that means to move, spare the content of those who share the storage."""

@@ -23,7 +23,7 @@ from tazza.graph.memory import Span, plan_memory
 from tazza.nets.plan.program import PlanValue, Program, Step
 from tazza.nets.plan.slices import Unsliceable, add_slices, lifetimes, take_places
 from tazza.nets.plan.slicing import Slicing, find_slicings
-from tazza.operator import Array, Candidate, Chosen, OpView, Spec, choose_kernel, find_schema, rank_engines
+from tazza.operator import Array, Candidate, Chosen, OpView, Role, Spec, choose_kernel, find_schema, rank_engines
 from tazza.operator.binding import check_overwritten
 from tazza.operator.launches import definition_key
 from tazza.operator.placement import check_places
@@ -90,7 +90,7 @@ class Compilation:
         movable: inputs whose stored layout the program may choose.
         context: where it will run.
         read: returns the value of an input where inference needs one; the caller makes it part of the signature.
-        spareable: inputs that can be computed anew, so that they need not lie anywhere beside a copy.
+        apart: inputs that shall not be moved into forms that round: a copy in such a form will do.
         batch_invariant: the net wants each image to have the same bits in any batch.
     """
 
@@ -99,7 +99,7 @@ class Compilation:
     movable: frozenset[str]
     context: Context
     read: Callable[[str], Array | None]
-    spareable: frozenset[str]
+    apart: frozenset[str]
     batch_invariant: bool = False
 
 
@@ -198,7 +198,8 @@ def compile_region(asked: Compilation, choose: Chooser = choose_kernel) -> Progr
 def _compiled(asked: Compilation, slicings: Sequence[Slicing], inference: _Inference) -> Program:
     region, specs = asked.region, asked.specs
     written = frozenset(name for op in region.ops for name in op.output)
-    stored: dict[str, Layout] = {}
+    # What is written must not lie in a form that rounds; another net may have moved it there.
+    stored: dict[str, Layout] = {name: ROW_MAJOR for name in written & specs.keys() if _rounds(specs[name])}
     pinned: set[str] = set()
     changes: Counter[str] = Counter()
     while True:
@@ -225,6 +226,10 @@ def _compiled(asked: Compilation, slicings: Sequence[Slicing], inference: _Infer
                 _store(state, inputs, name, layout)
             return _laid_out(Program(state.steps, inputs, outputs, dict(stored), state.derived, state.loops))
         changes.update(settled.keys())
+
+
+def _rounds(spec: TensorSpec) -> bool:
+    return isinstance(spec.layout, Opaque) and spec.layout.derived
 
 
 def _store(state: _State, inputs: dict[str, PlanValue], name: str, layout: Layout) -> None:
@@ -301,7 +306,7 @@ def _add(state: _State, position: int, definition: OperatorDef) -> None:
         taken.append(_in_layout(state, value, layout))
     results: list[PlanValue] = []
     for letter, name, spec in zip(op.output_letters, definition.output, outputs, strict=True):
-        over = _overwritten(definition, name, letter, chosen, list(zip(inputs, taken, strict=True)))
+        over = _overwritten(op, name, letter, chosen, list(zip(inputs, taken, strict=True)))
         results.append(_output(state, name, spec, chosen.output_layout(letter), over))
     if not state.asked.context.place.is_host:
         told = told_by(op, [value.spec for value in inputs], outputs)
@@ -394,7 +399,7 @@ def _may_stay(state: _State, blob: str, layout: Layout) -> bool:
         return True
     if blob in state.written:
         return not layout.derived and PLACES.get(layout.engine) is not None
-    return comes_back(layout) and not (layout.derived and blob in state.asked.spareable)
+    return comes_back(layout) and not (layout.derived and blob in state.asked.apart)
 
 
 def _in_layout(state: _State, value: PlanValue, layout: Layout) -> PlanValue:
@@ -422,9 +427,9 @@ def _reordered(state: _State, value: PlanValue, target: PlanValue) -> PlanValue:
 
 
 def _overwritten(
-    definition: OperatorDef, name: str, letter: str, chosen: Chosen, pairs: Sequence[tuple[PlanValue, PlanValue]]
+    op: OpView, name: str, letter: str, chosen: Chosen, pairs: Sequence[tuple[PlanValue, PlanValue]]
 ) -> PlanValue | None:
-    """Return what an output is written over, None where it is not in place.
+    """Return what an output is written over, None where it is not in place, or what is there need not be.
 
     Of an input that the kernel reads in another layout than it has (`pairs`: as it lies, as it is read) that is what
     lies as the kernel writes; kernels that name no layouts write through what they are given.
@@ -432,12 +437,16 @@ def _overwritten(
     Raises:
         SchemaError: neither does.
     """
+    definition = op.definition
     if name not in definition.input:
         return None
-    lies, read = pairs[list(definition.input).index(name)]
+    position = list(definition.input).index(name)
+    lies, read = pairs[position]
     layout = chosen.output_layout(letter)
     if not chosen.layouts:
         if layout != read.spec.layout and isinstance(read.spec.layout, Opaque):
+            if op.schema.inputs_by_letter[op.input_letters[position]].role is Role.SHAPE:
+                return None
             raise SchemaError(f"{definition.type} does not write {name!r} in place in {read.spec.layout}")
         return read
     for one in (read, lies):

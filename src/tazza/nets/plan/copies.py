@@ -2,6 +2,10 @@
 
 A copy is known by the blob that it is made from and by how it lies: programs for other signatures mostly read the same
 ones. It lives as long as an instance holds it, and may be gone at any moment else.
+
+Constants that no program writes are moved into the form that kernels read, and lie once. Where a form rounds, moving
+takes longer than making a copy (`tensor.residue`). So a net moves a blob into such a form once: what does not stay
+there, since others write it or want it to lie otherwise, is unsettled, and programs read copies of it from then on.
 """
 
 from __future__ import annotations
@@ -12,8 +16,9 @@ from weakref import WeakValueDictionary
 
 from tazza.data_class import dataclass
 from tazza.nets.plan.program import PlanValue
+from tazza.operator import BlobOwner
 from tazza.runtime.fork import Guard
-from tazza.tensor import Storage, Tensor, TensorSpec
+from tazza.tensor import Layout, Storage, Tensor, TensorSpec
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -39,6 +44,23 @@ class Copies:
     def __init__(self) -> None:
         self.lock = Guard("weights of a net")
         self._copies: WeakValueDictionary[tuple[str, TensorSpec], Copy] = WeakValueDictionary()
+        self._moved: dict[str, Layout] = {}
+        self.unsettled: frozenset[str] = frozenset()
+
+    def note_move(self, name: str, layout: Layout) -> None:
+        """Remember that a blob was moved into a form that rounds."""
+        if self._moved.get(name, layout) != layout:  # by a program that wants another one
+            self.unsettled |= {name}
+        self._moved[name] = layout
+
+    def restless(self, blobs: BlobOwner) -> frozenset[str]:
+        """Return which blobs were found elsewhere, now or before, than where programs had moved them."""
+        for name, layout in list(self._moved.items()):
+            blob = blobs.get_blob(name)
+            if blob is None or not isinstance(blob.value, Tensor) or blob.value.layout != layout:
+                self.unsettled |= {name}
+                del self._moved[name]
+        return self.unsettled
 
     def of(self, value: PlanValue) -> Copy:
         """Return the copy that a derived value stands for; it may still have to be made."""

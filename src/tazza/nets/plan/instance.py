@@ -26,7 +26,7 @@ from tazza.operator.native_calls import NativeCalls, Part, grouped, run_parts
 from tazza.operator.reorder import bind_reorder, relayout
 from tazza.operator.schema import gather_all
 from tazza.operator.watch import Watch, Watched, watched
-from tazza.tensor import Allocation, Storage, Tensor
+from tazza.tensor import Allocation, Opaque, Storage, Tensor
 from tazza.tensor.allocation import address_of, allocator_of
 
 RECORDED_IN = (2, 4, 8)
@@ -149,8 +149,11 @@ class Instance:
         assert blob is not None, "the net looked for it"
         tensor = blob.tensor()
         if name not in self.program.copied:  # copies are made of it however it lies
+            layout = value.spec.layout
             with self._copies.lock:
-                relayout(tensor, value.spec.layout, self.context)
+                if isinstance(layout, Opaque) and layout.derived:
+                    self._copies.note_move(name, layout)
+                relayout(tensor, layout, self.context)
         self._bound[value] = tensor
         return watched(blob)
 

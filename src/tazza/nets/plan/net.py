@@ -349,7 +349,7 @@ class PlanNet(NetBase, StepHost):
             (name, (spec.dims, spec.dtype, spec.quantization) if name in movable else spec)
             for name, spec in specs.items()
         )
-        key: Hashable = region, thread_count(), kernel_flags(), signature
+        key: Hashable = region, thread_count(), kernel_flags(), signature, rewrite.copies.restless(self._blobs)
         return self._instance(rewrite, region, key, specs, movable)
 
     def _input_spec(self, rewrite: Rewrite, name: str) -> TensorSpec:
@@ -360,7 +360,7 @@ class PlanNet(NetBase, StepHost):
 
     def _movable(self, region: Region, name: str) -> bool:
         """Whether a blob may be kept in the layout of its kernels: a weight that nobody outside has a view of."""
-        return (name in region.constants or name in region.outputs) and not self._tensor(name).storage.escaped
+        return (name in region.constants or name in region.outputs) and self._tensor(name).storage.alone
 
     def _tensor(self, name: str) -> Tensor:
         blob = self._blobs.get_blob(name)
@@ -407,7 +407,7 @@ class PlanNet(NetBase, StepHost):
         # What another program stores in its own way already stays there.
         free = frozenset(name for name in movable if specs[name].layout == ROW_MAJOR)
         place = new_context(region.place)
-        asked = Compilation(region, specs, free, place, read, rewrite.spareable, self.batch_invariant)
+        asked = Compilation(region, specs, free, place, read, rewrite.apart, self.batch_invariant)
         program = compile_fastest(asked)
         program.values_read = reads
         give_back()  # what loading and compiling left, before the arena is allocated

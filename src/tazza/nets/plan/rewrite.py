@@ -185,6 +185,11 @@ class Rewrite:
         """Computed constants that nobody but programs needs: where these read copies, they can be given back."""
         return frozenset(self.computed.keys() - self.survivors - self.read_loosely)
 
+    @property
+    def apart(self) -> frozenset[str]:
+        """What shall not be moved into forms that round: what can be given back, and what others move or write."""
+        return self.spareable | self.copies.unsettled
+
     def spare(self, names: Collection[str]) -> list[Blob]:
         """Give back the memory of computed constants of which no program reads more than copies; return their blobs."""
         open_to = self.spareable

@@ -18,7 +18,7 @@ from tazza.operator import Unsupported, find_schema, operator_def
 from tazza.operator.engine import why_unavailable
 from tazza.operator.reorder import relayout
 from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Opaque, Storage, Tensor, TensorSpec
-from tazza.tensor.residue import Residue, residue_bytes
+from tazza.tensor.residue import Kept, residue_bytes
 from tests.launching import copied_into
 
 pytestmark = pytest.mark.skipif(
@@ -95,9 +95,9 @@ def test_a_residue_is_little_more_than_a_byte_a_tap(m: int, r: int) -> None:
     W = np.random.default_rng(5).standard_normal((40, 30, r, r)).astype(np.float32)
     blob = Tensor.from_numpy(W)
     relayout(blob, Filters(m, r, 30, 40, last=False).layout(), current_context(CPUPlace()))
-    _, residue = blob.storage.beside or (0, None)
-    assert isinstance(residue, Residue)
-    assert residue_bytes(W.size) <= residue.nbytes < 1.1 * W.size
+    kept = blob.storage.beside
+    assert isinstance(kept, Kept)
+    assert residue_bytes(W.size) <= kept.residue.nbytes < 1.1 * W.size
 
 
 def test_a_copy_does_not_come_back() -> None:
