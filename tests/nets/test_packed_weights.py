@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tazza.device import Context
-from tazza.errors import TazzaError
+from tazza.errors import OutOfMemoryError, TazzaError
 from tazza.nets.plan import instance
-from tazza.operator import SCHEMAS, Effects, operator_def, why_unavailable
+from tazza.operator import SCHEMAS, Effects, make_argument, operator_def, why_unavailable
 from tazza.operator.reorder import relayout
 from tazza.proto import NetDef, OperatorDef
-from tazza.tensor import Layout, Opaque, Tensor
+from tazza.tensor import CPUPlace, Layout, Opaque, Tensor
+from tazza.tensor.allocation import current_allocator
 from tazza.tensor.residue import ABOUT
 from tazza.workspace import Workspace
 
@@ -31,13 +35,16 @@ def test_engines_whose_forms_round_are_readers() -> None:
     assert set(ABOUT) <= set(READERS)
 
 
-def reader(engine: str, output: str, asked: str) -> OperatorDef:
-    type, _, _, arguments = READERS[engine]
+def reader(engine: str, output: str, asked: str, *, of: str = "") -> OperatorDef:
+    type, _, _, arguments = READERS[of or engine]
     return operator_def(type, ["X", "W", "b"], [output], engine=asked, **arguments)
 
 
-def net_of(ws: Workspace, name: str, type: str, op: OperatorDef) -> None:
-    ws.create_net(NetDef(name=name, type=type, op=[op], external_output=op.output))
+def net_of(ws: Workspace, name: str, type: str, *ops: OperatorDef) -> None:
+    """Create a net; one that says that X is its input takes the rest for constant."""
+    said = [make_argument("inputs", ["X"])] if name == "packed" else []
+    left = dict.fromkeys(name for op in ops for name in op.output)
+    ws.create_net(NetDef(name=name, type=type, op=ops, external_output=left, arg=said))
 
 
 @pytest.mark.parametrize("engine", READERS)
@@ -138,6 +145,67 @@ def test_what_plans_write_in_place_is_that_of_simple_nets(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", READERS)
+@pytest.mark.parametrize("training", ["", "reference"])
+def test_a_plan_that_reads_weights_and_updates_them(engine: str, training: str) -> None:
+    """Beside one that has moved them: each of five steps, and what is predicted after it."""
+    found: dict[str, list[Any]] = {}
+    for kind in ("simple", "plan"):
+        ws, W = moved(engine)
+        ws.feed("g", W / 100)
+        update = operator_def("MomentumSGDUpdate", ["g", "m", "one", "W"], ["g", "m", "W"], momentum=0.9)
+        net_of(ws, "train", kind, reader(training, "T", training or engine, of=engine), update)
+        for _ in range(5):
+            ws.run_net("train")
+            ws.run_net("packed")
+            found.setdefault(kind, []).append((ws.fetch("W"), ws.fetch("Y"), ws.fetch("T")))
+    for steps in zip(found["simple"], found["plan"], strict=True):
+        for one, other in zip(*steps, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["simple", "plan", "dag"])
+@pytest.mark.parametrize("engine", READERS)
+def test_operators_that_only_say_that_they_write_lose_nothing(engine: str, kind: str, tmp_path: Path) -> None:
+    """One that fails before it writes, a branch that is not taken, a file that lacks the blob."""
+    ws, W = moved(engine)
+    ws.feed("never", np.array([False]))
+    ws.feed("wrong", np.ones((2, 3), np.float32))
+    ws.feed("other", W)
+    branch = NetDef(name="branch", op=[operator_def("Relu", ["W"], ["W"])], external_output=["W"])
+    file: dict[str, Any] = {"db": str(tmp_path / "other.db"), "db_type": "minidb", "absolute_path": 1}
+    net_of(ws, "save", "simple", operator_def("Save", ["other"], [], **file))
+    ws.run_net("save")
+    ops = [
+        operator_def("WeightedSum", ["W", "one", "wrong", "one"], ["W"]),
+        operator_def("If", ["never"], ["W"], then_net=branch),
+        operator_def("Load", [], ["W"], allow_incomplete=1, **file),
+        operator_def("Load", [], ["W"], **file),
+    ]
+    for number, op in enumerate(ops):
+        with suppress(TazzaError):
+            net_of(ws, f"says {number}", kind, op)
+            ws.run_net(f"says {number}")
+        np.testing.assert_array_equal(ws.fetch("W"), W)
+        ws.run_net("packed")
+
+
+@pytest.mark.parametrize("kind", ["simple", "plan", "dag"])
+@pytest.mark.parametrize("engine", READERS)
+def test_what_is_written_into_one_that_shares_weights_is_in_both(engine: str, kind: str) -> None:
+    ws, W = moved(engine)
+    ws.create_blob("V").tensor().share(ws.blob("W").tensor())
+    for name in ("V", "W"):
+        net_of(ws, f"write {name}", kind, operator_def("WeightedSum", [name, "one", "d", "one"], [name]))
+    wanted = W
+    for name in ("V", "W", "V"):
+        ws.run_net(f"write {name}")
+        ws.run_net("packed")
+        wanted = wanted + W / 2
+        np.testing.assert_array_equal(ws.fetch("V"), wanted)
+        np.testing.assert_array_equal(ws.fetch("W"), wanted)
+
+
+@pytest.mark.parametrize("engine", READERS)
 def test_weights_that_others_write_are_moved_once(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """To move them into a form that rounds takes longer than a copy, so they are left where they lie."""
     ws, W = moved(engine)
@@ -220,3 +288,38 @@ def test_plain_weights_take_what_they_need() -> None:
     np.testing.assert_array_equal(tensor.numpy(), W)
     assert tensor.storage.beside is None
     assert tensor.storage.capacity_bytes == W.nbytes
+
+
+def test_others_at_another_place_of_a_storage_stay_where_they_are() -> None:
+    ws, W = moved("onednn")
+    spec, parameters = ws.blob("W").tensor().spec, Tensor((2 * W.size,))
+    parameters.reserve()
+    first, second = parameters.view(W.shape), parameters.view(W.shape, offset=W.size)
+    first.resize_to(spec)
+    second.resize_to(spec)
+    second.span[:] = 1
+    first.resize(W.shape)
+    assert second.offset_bytes == W.nbytes
+    np.testing.assert_array_equal(second.plain(), np.ones_like(W))
+
+
+@pytest.mark.parametrize("act", ["update", "look", "feed"])
+def test_who_lacks_memory_to_bring_weights_back_loses_nothing(act: str) -> None:
+    ws, W = moved("native/winograd")
+    net_of(ws, "update", "simple", operator_def("WeightedSum", ["W", "one", "d", "one"], ["W"]))
+    acts: dict[str, Callable[[], object]] = {
+        "update": lambda: ws.run_net("update"),
+        "look": ws.blob("W").tensor().numpy,
+        "feed": lambda: ws.feed("W", W),
+    }
+    allocator = current_allocator(CPUPlace())
+    gc.collect()
+    former = allocator.limit_bytes
+    allocator.limit_bytes = allocator.statistics.in_use_bytes + (0 if act == "update" else -W.nbytes // 2)
+    try:
+        with suppress(OutOfMemoryError):
+            acts[act]()
+    finally:
+        allocator.limit_bytes = former
+    np.testing.assert_array_equal(ws.fetch("W"), W)
+    ws.run_net("packed")

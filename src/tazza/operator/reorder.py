@@ -113,7 +113,9 @@ def _direct(source: TensorSpec, target: TensorSpec, context: Context) -> Launch 
 
 
 def relayout(tensor: Tensor, layout: Layout, context: Context) -> None:
-    """Bring the elements of a tensor into another layout, in memory of its own; those who share the old keep it.
+    """Bring the elements of a tensor into another layout, in other memory, and with it those who are the same data.
+
+    Views that show them in another way keep the old memory.
 
     Raises:
         UnsupportedError: no engine knows both layouts.
@@ -128,7 +130,8 @@ def relayout(tensor: Tensor, layout: Layout, context: Context) -> None:
             bind_reorder(tensor, other, context)()
         if isinstance(layout, Opaque) and layout.derived and comes_back(layout):
             keep_residue(other, tensor.plain())
-        tensor.share(other)
+        for one in (tensor, *tensor.sharers()):
+            one.share(other)
 
 
 def bind_reorder(source: Tensor, target: Tensor, context: Context) -> Call:

@@ -5,8 +5,9 @@ need not lie twice. A byte for each element says how many floats it is away from
 away, as where large numbers cancel, is kept as it is. That is little more than a quarter of the elements themselves.
 
 An engine registers in `ABOUT` what its forms tell. Who moves a blob into such a form for good calls `keep_residue`;
-the engine's reorder, which `Tensor.plain` asks, calls `restored`. A residue counts for one content of one storage:
-what is written there makes it void.
+the engine's reorder, which `Tensor.plain` asks, calls `restored`. A residue belongs to memory that nobody writes to:
+who writes leaves the form before. So an operator that only says that it wrote, as one that failed before it did, loses
+nothing.
 """
 
 from __future__ import annotations
@@ -121,29 +122,32 @@ def residue_bytes(elements: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What is kept beside a storage: of which version, and in which form the elements lie there."""
+    """What is kept beside a storage: for which memory of it, and in which form the elements lie there."""
 
-    version: int
+    generation: int
     spec: TensorSpec
     residue: Residue
 
 
 def keep_residue(tensor: Tensor, elements: NDArray[Any]) -> None:
-    """Keep beside a tensor, whose form was made of `elements`, what it lacks to give them back."""
+    """Keep beside a tensor, whose form was made of `elements`, what it lacks to give them back.
+
+    Nobody writes into such a form: who writes brings the elements into another one before.
+    """
     spec = tensor.spec
     residue = Residue.of(elements, ABOUT[_form(spec).engine](tensor))
-    tensor.storage.beside = Kept(tensor.storage.version, spec, residue)
+    tensor.storage.beside = Kept(tensor.storage.generation, spec, residue)
 
 
 def restored(tensor: Tensor, done: str) -> NDArray[Any]:
     """Return the elements that a tensor's form was made of; `done` ends the sentence "W float32[...] has been ...".
 
     Raises:
-        UnsupportedError: nothing was kept beside it: it is a copy, or was written since.
+        UnsupportedError: nothing was kept beside it: it is a copy.
     """
     storage = tensor.storage  # asked once: another thread may move the tensor to another one meanwhile
     kept = storage.beside
-    if not isinstance(kept, Kept) or kept.version != storage.version:
+    if not isinstance(kept, Kept) or kept.generation != storage.generation:
         if not isinstance(tensor.layout, Opaque):  # it was moved
             return tensor.plain()
         raise UnsupportedError(f"{tensor.spec} has been {done}", hint="look at the blob of W")

@@ -4,7 +4,7 @@
 (an executor) whether its addresses still hold, even when the whole storage was replaced. `version` counts writes:
 whoever keeps something derived from the content (a reordered weight, a folded constant) keeps it under this number,
 unless the storage `escaped`, which means that somebody outside holds a writable view and may write without telling.
-`beside` is what belongs to the content of one version, whose number it has (see `residue`).
+`beside` belongs to the content, too, of memory that nobody writes to (see `residue`).
 
 A storage is not locked: writers of a tensor are ordered by the net that runs them.
 """

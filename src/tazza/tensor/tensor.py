@@ -164,7 +164,7 @@ class Tensor(ArrayOperators, ArrayMethods):
 
     def _take_spec(self, spec: TensorSpec) -> None:
         if isinstance(self.spec.layout, Opaque) and self.spec.place.is_host and self.storage.allocated:
-            self._leave_form()
+            self._leave_form(spec)
         old = self.spec
         self._drop_array()  # else the old memory would live on while new is made
         strings_change = (spec.dtype is DataType.STRING) != (old.dtype is DataType.STRING)
@@ -177,19 +177,22 @@ class Tensor(ArrayOperators, ArrayMethods):
             self._make_room(spec)
         self.spec = spec
 
-    def _leave_form(self) -> None:
-        """Leave an opaque form: with those who share it, since they are the same data, or its memory."""
+    def sharers(self) -> list[Tensor]:
+        """Return the other living tensors that are the same data: made to share its storage, in the same way."""
+        others = [one for one in self.storage.sharers() if one is not self]
+        return [one for one in others if one.offset_bytes == self.offset_bytes and one.spec == self.spec]
+
+    def _leave_form(self, spec: TensorSpec) -> None:
+        """Leave an opaque form before another spec is taken: with those who are the same data, or its memory."""
+        memory = Storage(self.spec.place, holder=self.storage.holder)
         if self.storage.share_count > 1:
-            sharers, spec = self.storage.sharers(), self.spec
-            plain = Tensor.over(
-                Storage(spec.place, holder=self.storage.holder), 0, dataclasses.replace(spec, layout=ROW_MAJOR)
-            )
+            plain = Tensor.over(memory, 0, dataclasses.replace(self.spec, layout=ROW_MAJOR))
             np.copyto(plain.array, self.plain())
-            for one in sharers:
-                if one.spec == spec:
-                    one.share(plain)
+            for one in (*self.sharers(), self):
+                one.share(plain)
         elif self.storage.beside is not None:
-            self.storage.release()
+            memory.reserve(spec.span_bytes)  # first: where there is none, nothing is lost
+            self.storage, self.offset_bytes, self._room = memory, 0, None
 
     def _make_room(self, spec: TensorSpec) -> None:
         """Reserve what `spec` needs, and if that means to move, spare the content of those who share the storage."""

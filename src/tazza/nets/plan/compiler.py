@@ -198,8 +198,9 @@ def compile_region(asked: Compilation, choose: Chooser = choose_kernel) -> Progr
 def _compiled(asked: Compilation, slicings: Sequence[Slicing], inference: _Inference) -> Program:
     region, specs = asked.region, asked.specs
     written = frozenset(name for op in region.ops for name in op.output)
-    # What is written must not lie in a form that rounds; another net may have moved it there.
-    stored: dict[str, Layout] = {name: ROW_MAJOR for name in written & specs.keys() if _rounds(specs[name])}
+    stored: dict[str, Layout] = {}
+    for name in written & specs.keys():
+        _keep_plain(stored, name, specs[name])
     pinned: set[str] = set()
     changes: Counter[str] = Counter()
     while True:
@@ -228,8 +229,15 @@ def _compiled(asked: Compilation, slicings: Sequence[Slicing], inference: _Infer
         changes.update(settled.keys())
 
 
-def _rounds(spec: TensorSpec) -> bool:
-    return isinstance(spec.layout, Opaque) and spec.layout.derived
+def _keep_plain(stored: dict[str, Layout], name: str, spec: TensorSpec) -> None:
+    """Let a blob that is written lie as it does, but for a form that rounds, where another net may have moved it."""
+    stored.pop(name, None)
+    if _rounds(spec.layout):
+        stored[name] = ROW_MAJOR
+
+
+def _rounds(layout: Layout) -> bool:
+    return isinstance(layout, Opaque) and layout.derived
 
 
 def _store(state: _State, inputs: dict[str, PlanValue], name: str, layout: Layout) -> None:
@@ -404,7 +412,8 @@ def _may_stay(state: _State, blob: str, layout: Layout) -> bool:
 
 def _in_layout(state: _State, value: PlanValue, layout: Layout) -> PlanValue:
     """Return the value in a layout: itself, a copy that exists, or a new one."""
-    if value.spec.layout == layout:
+    apart = _rounds(layout) and value.blob is not None and value.blob in state.asked.apart
+    if value.spec.layout == layout and not apart:
         return value
     found = state.copies.get((value, layout))
     if found is not None:
@@ -466,7 +475,7 @@ def _output(state: _State, name: str, spec: TensorSpec, layout: Layout, over: Pl
     else:
         if over.root.blob != name and name in state.stored and name not in state.pinned:
             state.pinned.add(name)
-            del state.stored[name]
+            _keep_plain(state.stored, name, state.asked.specs[name])
             raise _Restart
         value = PlanValue(name, replace(spec, layout=over.spec.layout), owner=over)
     state.current[name] = value
@@ -495,6 +504,7 @@ def _finish(state: _State, inputs: Mapping[str, PlanValue]) -> dict[str, PlanVal
             root.blob = name
             outputs[name] = value
         else:  # the blob was read and is written anew, or its value lies narrow
+            assert entry is None or not _rounds(entry.spec.layout), "nothing is written into what a residue belongs to"
             home = PlanValue(name, whole if entry is None else entry.spec, blob=name)
             outputs[name] = _reordered(state, value, home)
     return outputs

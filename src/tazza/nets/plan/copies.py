@@ -4,8 +4,9 @@ A copy is known by the blob that it is made from and by how it lies: programs fo
 ones. It lives as long as an instance holds it, and may be gone at any moment else.
 
 Constants that no program writes are moved into the form that kernels read, and lie once. Where a form rounds, moving
-takes longer than making a copy (`tensor.residue`). So a net moves a blob into such a form once: what does not stay
-there, since others write it or want it to lie otherwise, is unsettled, and programs read copies of it from then on.
+takes longer than making a copy (`tensor.residue`). So only a net that says what its inputs are does that, and once with
+a blob: what does not stay there, since others write it or want it to lie otherwise, is unsettled, and programs read
+copies of it from then on.
 """
 
 from __future__ import annotations

@@ -187,8 +187,13 @@ class Rewrite:
 
     @property
     def apart(self) -> frozenset[str]:
-        """What shall not be moved into forms that round: what can be given back, and what others move or write."""
-        return self.spareable | self.copies.unsettled
+        """What shall not be moved into forms that round.
+
+        That is what can be given back, what others move or write, and all that is only taken for constant: of a net
+        that does not say what its inputs are.
+        """
+        says = find_argument(self.result.net, "inputs") is not None
+        return self.spareable | (self.copies.unsettled if says else self.constants)
 
     def spare(self, names: Collection[str]) -> list[Blob]:
         """Give back the memory of computed constants of which no program reads more than copies; return their blobs."""
