@@ -290,6 +290,27 @@ def test_plain_weights_take_what_they_need() -> None:
     assert tensor.storage.capacity_bytes == W.nbytes
 
 
+@pytest.mark.parametrize("kind", ["simple", "plan", "dag"])
+def test_who_fails_before_it_writes_over_weights_has_not_lost_them(kind: str) -> None:
+    """Not in place: the output was brought into the form that it would have been written in."""
+    ws, W = moved("native/winograd")
+    ws.feed("rows", W)
+    ws.feed("which", np.full(len(W), 999, np.int32))
+    net_of(ws, "gather", kind, operator_def("Gather", ["rows", "which"], ["W"]))
+    with pytest.raises(TazzaError, match="999"):
+        ws.run_net("gather")
+    np.testing.assert_array_equal(ws.fetch("W"), W)
+
+
+@pytest.mark.parametrize("shape", [(703, 3, 3), (5, 19, 3, 3)])
+def test_weights_keep_their_elements_when_they_are_resized(shape: tuple[int, ...]) -> None:
+    ws, W = moved("native/winograd")
+    tensor = ws.blob("W").tensor()
+    tensor.resize(shape)
+    assert tensor.storage.numel == W.size
+    np.testing.assert_array_equal(tensor.array.ravel(), W.ravel()[: tensor.size])
+
+
 def test_others_at_another_place_of_a_storage_stay_where_they_are() -> None:
     ws, W = moved("onednn")
     spec, parameters = ws.blob("W").tensor().spec, Tensor((2 * W.size,))

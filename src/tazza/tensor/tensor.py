@@ -164,7 +164,7 @@ class Tensor(ArrayOperators, ArrayMethods):
 
     def _take_spec(self, spec: TensorSpec) -> None:
         if isinstance(self.spec.layout, Opaque) and self.spec.place.is_host and self.storage.allocated:
-            self._leave_form(spec)
+            self._leave_form()
         old = self.spec
         self._drop_array()  # else the old memory would live on while new is made
         strings_change = (spec.dtype is DataType.STRING) != (old.dtype is DataType.STRING)
@@ -182,17 +182,17 @@ class Tensor(ArrayOperators, ArrayMethods):
         others = [one for one in self.storage.sharers() if one is not self]
         return [one for one in others if one.offset_bytes == self.offset_bytes and one.spec == self.spec]
 
-    def _leave_form(self, spec: TensorSpec) -> None:
-        """Leave an opaque form before another spec is taken: with those who are the same data, or its memory."""
-        memory = Storage(self.spec.place, holder=self.storage.holder)
-        if self.storage.share_count > 1:
+    def _leave_form(self) -> None:
+        """Bring an opaque form that is shared, or that something is kept beside, into row-major order in other memory.
+
+        Those who are the same data go along. Where there is no memory for it nothing is lost.
+        """
+        if self.storage.share_count > 1 or self.storage.beside is not None:
+            memory = Storage(self.spec.place, holder=self.storage.holder, dtype=self.spec.dtype)
             plain = Tensor.over(memory, 0, dataclasses.replace(self.spec, layout=ROW_MAJOR))
             np.copyto(plain.array, self.plain())
             for one in (*self.sharers(), self):
                 one.share(plain)
-        elif self.storage.beside is not None:
-            memory.reserve(spec.span_bytes)  # first: where there is none, nothing is lost
-            self.storage, self.offset_bytes, self._room = memory, 0, None
 
     def _make_room(self, spec: TensorSpec) -> None:
         """Reserve what `spec` needs, and if that means to move, spare the content of those who share the storage."""
@@ -370,6 +370,8 @@ class Tensor(ArrayOperators, ArrayMethods):
 
     def make_plain(self) -> None:
         """Bring an opaque layout into row-major order, in this tensor's own memory."""
+        if isinstance(self.spec.layout, Opaque) and self.spec.place.is_host and self.storage.allocated:
+            self._leave_form()
         if isinstance(self.spec.layout, Opaque):
             meaning = self.spec.quantization
             self.assign(self.plain())
