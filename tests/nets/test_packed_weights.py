@@ -21,6 +21,9 @@ from tazza.tensor import CPUPlace, Layout, Opaque, Tensor
 from tazza.tensor.allocation import current_allocator
 from tazza.tensor.residue import ABOUT
 from tazza.workspace import Workspace
+from tests.judge.draw import draw, drawable
+from tests.judge.verdict import is_random
+from tests.sampled import sampled
 
 READERS: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "native/panel_product": ("FC", (16, 700), (800, 700), {}),
@@ -47,18 +50,36 @@ def net_of(ws: Workspace, name: str, type: str, *ops: OperatorDef) -> None:
     ws.create_net(NetDef(name=name, type=type, op=ops, external_output=left, arg=said))
 
 
-@pytest.mark.parametrize("engine", READERS)
-def test_packed_weights_are_the_same_for_all(engine: str) -> None:
+def fed(engine: str) -> tuple[Workspace, Any]:
+    """Return a workspace with a plan, named "packed", of what reads W by an engine, and W."""
     type, images, weights, _ = READERS[engine]
     reason = why_unavailable(type, "cpu", engine)
     if reason is not None:
         pytest.skip(reason)
     rng, ws = np.random.default_rng(7), Workspace()
     W = rng.standard_normal(weights, np.float32)
-    given = {"X": rng.standard_normal(images, np.float32), "W": W, "b": np.ones(weights[0], np.float32), "d": W / 2}
-    for name, array in {**given, "one": np.ones(1, np.float32), "rate": np.full(1, 0.5, np.float32)}.items():
+    numbers = {"X": rng.standard_normal(images, np.float32), "W": W, "b": np.ones(weights[0], np.float32), "d": W / 2}
+    for name, array in {**numbers, "one": np.ones(1, np.float32), "m": np.zeros_like(W)}.items():
         ws.feed(name, array)
     net_of(ws, "packed", "plan", reader(engine, "Y", engine))
+    return ws, W
+
+
+def moved(engine: str) -> tuple[Workspace, Any]:
+    """Return the same after a run, which has moved W into the engine's form."""
+    ws, W = fed(engine)
+    ws.run_net("packed")
+    layout = ws.blob("W").tensor().layout
+    assert isinstance(layout, Opaque)
+    assert layout.engine == engine
+    return ws, W
+
+
+@pytest.mark.parametrize("engine", READERS)
+def test_packed_weights_are_the_same_for_all(engine: str) -> None:
+    ws, W = fed(engine)
+    X = ws.fetch("X").copy()
+    ws.feed("rate", np.full(1, 0.5, np.float32))
     net_of(ws, "plain", "simple", reader(engine, "Z", "reference"))
     net_of(ws, "update", "simple", operator_def("WeightedSum", ["W", "one", "d", "rate"], ["W"]))
 
@@ -78,28 +99,11 @@ def test_packed_weights_are_the_same_for_all(engine: str) -> None:
             wanted = wanted + W / 2 * np.float32(0.5)
         np.testing.assert_array_equal(ws.fetch("W"), wanted)
         ws.run_net("update")
-    ws.feed("X", given["X"][:1])
+    ws.feed("X", X[:1])
     both_read_the_same()
     ws.feed("W", -W)
     both_read_the_same()
     np.testing.assert_array_equal(ws.fetch("W"), -W)
-
-
-def moved(engine: str) -> tuple[Workspace, Any]:
-    """Return a workspace in which a plan has moved W into an engine's form, and W as it was fed."""
-    type, images, weights, _ = READERS[engine]
-    reason = why_unavailable(type, "cpu", engine)
-    if reason is not None:
-        pytest.skip(reason)
-    rng, ws = np.random.default_rng(11), Workspace()
-    W = rng.standard_normal(weights, np.float32)
-    numbers = {"X": rng.standard_normal(images, np.float32), "W": W, "b": np.ones(weights[0], np.float32), "d": W / 2}
-    for name, array in {**numbers, "one": np.ones(1, np.float32), "m": np.zeros_like(W)}.items():
-        ws.feed(name, array)
-    net_of(ws, "packed", "plan", reader(engine, "Y", engine))
-    ws.run_net("packed")
-    assert isinstance(ws.blob("W").tensor().layout, Opaque)
-    return ws, W
 
 
 def writers() -> list[tuple[str, OperatorDef]]:
@@ -122,26 +126,22 @@ def writers() -> list[tuple[str, OperatorDef]]:
 def test_what_plans_write_in_place_is_that_of_simple_nets(engine: str) -> None:
     """Whoever moved weights before: another plan may write them, and the first one reads what was written."""
     written = 0
-    ws, W = moved(engine)
     for name, op in writers():
         found: list[Any] = []
         for kind in ("simple", "plan"):
-            ws.feed("W", W)
-            ws.feed("m", np.zeros_like(W))
-            ws.feed("d", W / 2)
-            ws.run_net("packed")
+            ws, W = moved(engine)  # anew: what was written is not moved again
             with suppress(TazzaError):  # of other types or shapes than weights
-                net_of(ws, f"{name} {kind}", kind, op)
-                ws.run_net(f"{name} {kind}")
+                net_of(ws, "write", kind, op)
+                ws.run_net("write")
                 found.append(ws.fetch("W").copy())
-            ws.delete_net(f"{name} {kind}")
+                if found[-1].shape == W.shape and found[-1].dtype == W.dtype:
+                    ws.run_net("packed")
+                    np.testing.assert_array_equal(ws.fetch("W"), found[-1], err_msg=name)
+                    written += 1
         assert len(found) != 1, name
-        if found and found[0].shape == W.shape and found[0].dtype == W.dtype:
+        if found:
             np.testing.assert_allclose(found[1], found[0], rtol=1e-5, atol=1e-6, err_msg=name)
-            ws.run_net("packed")
-            np.testing.assert_array_equal(ws.fetch("W"), found[1], err_msg=name)
-            written += 1
-    assert written > 20
+    assert written > 40
 
 
 @pytest.mark.parametrize("engine", READERS)
@@ -167,14 +167,8 @@ def test_a_plan_that_reads_weights_and_updates_them(engine: str, training: str) 
 @pytest.mark.parametrize("engine", READERS)
 def test_operators_that_only_say_that_they_write_lose_nothing(engine: str, kind: str, tmp_path: Path) -> None:
     """One that fails before it writes, a branch that is not taken, a file that lacks the blob."""
-    ws, W = moved(engine)
-    ws.feed("never", np.array([False]))
-    ws.feed("wrong", np.ones((2, 3), np.float32))
-    ws.feed("other", W)
     branch = NetDef(name="branch", op=[operator_def("Relu", ["W"], ["W"])], external_output=["W"])
     file: dict[str, Any] = {"db": str(tmp_path / "other.db"), "db_type": "minidb", "absolute_path": 1}
-    net_of(ws, "save", "simple", operator_def("Save", ["other"], [], **file))
-    ws.run_net("save")
     ops = [
         operator_def("WeightedSum", ["W", "one", "wrong", "one"], ["W"]),
         operator_def("If", ["never"], ["W"], then_net=branch),
@@ -182,22 +176,29 @@ def test_operators_that_only_say_that_they_write_lose_nothing(engine: str, kind:
         operator_def("Load", [], ["W"], **file),
     ]
     for number, op in enumerate(ops):
+        ws, W = moved(engine)
+        for name, array in {"never": np.array([False]), "wrong": np.ones((2, 3), np.float32), "other": W}.items():
+            ws.feed(name, array)
+        if number == 0:
+            net_of(ws, "save", "simple", operator_def("Save", ["other"], [], **file))
+            ws.run_net("save")
         with suppress(TazzaError):
-            net_of(ws, f"says {number}", kind, op)
-            ws.run_net(f"says {number}")
+            net_of(ws, "says", kind, op)
+            ws.run_net("says")
         np.testing.assert_array_equal(ws.fetch("W"), W)
         ws.run_net("packed")
 
 
+@pytest.mark.parametrize("order", ["VWV", "WVW"])
 @pytest.mark.parametrize("kind", ["simple", "plan", "dag"])
 @pytest.mark.parametrize("engine", READERS)
-def test_what_is_written_into_one_that_shares_weights_is_in_both(engine: str, kind: str) -> None:
+def test_what_is_written_into_one_that_shares_weights_is_in_both(engine: str, kind: str, order: str) -> None:
     ws, W = moved(engine)
     ws.create_blob("V").tensor().share(ws.blob("W").tensor())
     for name in ("V", "W"):
         net_of(ws, f"write {name}", kind, operator_def("WeightedSum", [name, "one", "d", "one"], [name]))
     wanted = W
-    for name in ("V", "W", "V"):
+    for name in order:
         ws.run_net(f"write {name}")
         ws.run_net("packed")
         wanted = wanted + W / 2
@@ -249,16 +250,18 @@ def test_programs_that_want_other_tiles_do_not_move_weights_in_turn(monkeypatch:
     np.testing.assert_array_equal(ws.fetch("W"), W)
 
 
+@pytest.mark.parametrize("looks", [True, False])
 @pytest.mark.parametrize("engine", READERS)
-def test_tensors_that_share_weights_stay_the_same_data(engine: str) -> None:
+def test_tensors_that_share_weights_stay_the_same_data(engine: str, looks: bool) -> None:
     """Shared after they were moved: who looks at one or writes it makes plain data of both."""
     ws, W = moved(engine)
     Y = ws.fetch("Y")
     shared = ws.create_blob("V").tensor()
     shared.share(ws.blob("W").tensor())
-    np.testing.assert_array_equal(shared.numpy(), W)
-    ws.run_net("packed")
-    np.testing.assert_allclose(ws.fetch("Y"), Y, rtol=1e-3, atol=1e-3)
+    if looks:
+        np.testing.assert_array_equal(shared.numpy(), W)
+        ws.run_net("packed")
+        np.testing.assert_allclose(ws.fetch("Y"), Y, rtol=1e-3, atol=1e-3)
     ws.feed("V", 2 * W)
     np.testing.assert_array_equal(ws.fetch("W"), 2 * W)
 
@@ -344,3 +347,32 @@ def test_who_lacks_memory_to_bring_weights_back_loses_nothing(act: str) -> None:
         allocator.limit_bytes = former
     np.testing.assert_array_equal(ws.fetch("W"), W)
     ws.run_net("packed")
+
+
+@pytest.mark.parametrize("type", sampled(drawable(), 8))
+def test_results_of_any_operator_over_moved_weights(type: str) -> None:
+    """Nobody writes into a form that rounds: a result in the blob of such weights is that in a new blob."""
+    problem = draw(type, 3)
+    definition = OperatorDef()
+    definition.CopyFrom(problem.definition)
+    if is_random(type) or set(definition.input) & set(definition.output) or not definition.output:
+        pytest.skip("random, or in place")
+    found: list[Any] = []
+    for kind, result in (("simple", "new"), ("simple", "W"), ("plan", "W")):
+        ws, _ = moved("native/winograd")
+        del definition.input[:], definition.output[:]
+        definition.input.extend(f"in {name}" for name in problem.definition.input)
+        definition.output.extend([result, *(f"out {name}" for name in problem.definition.output[1:])])
+        for name in problem.definition.input:
+            ws.feed(f"in {name}", problem.value(name))
+        net_of(ws, "any", kind, definition)
+        ws.run_net("any")
+        value = ws.fetch(result)
+        found.append(value if isinstance(value, np.ndarray) else ws.blob(result).tensor().plain())
+    for one in found[1:]:
+        np.testing.assert_array_equal(found[0].shape, one.shape)
+        assert found[0].dtype == one.dtype
+        if one.dtype.kind == "f":
+            np.testing.assert_allclose(one, found[0], rtol=1e-4, atol=1e-4)
+        elif one.dtype.kind in "iub":
+            np.testing.assert_array_equal(one, found[0])

@@ -78,7 +78,7 @@ def prepare_conv(op: OpView, context: Context, inputs: Sequence[Spec], outputs: 
         return Unsupported(reason)
     problem, X, Y = found
     tiling = best_tiling(problem, thread_count())
-    # U and a residue, in place of W.
+    # U and a residue, in place of W; of nets that do not say what their inputs are W stays, too.
     held = tiling.filter_bytes + residue_bytes(problem.weights) - 4 * problem.weights
     return Offer(partial(_answer, op, tiling, X, Y), estimate_ns=tiling.estimate_ns, nbytes=held)
 
