@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tazza.errors import UnsupportedError
 from tazza.registry import Registry
 from tazza.tensor import CPUPlace, DataType, Opaque, Storage, Tensor, TensorSpec
-from tazza.tensor.residue import Parts, Residue, comes_back, keep_residue, residue_bytes, restored
+from tazza.tensor.residue import Parts, Residue, comes_back, keep_residue, restored
 
 Array = NDArray[Any]
 BITS = st.one_of(
@@ -43,13 +43,18 @@ def test_any_bits_come_back(data: st.DataObject, rows: int, columns: int, step: 
     residue = Residue.of(made_of, rows_of(told, step))
     found = residue.elements(made_of.shape, rows_of(told, step))
     np.testing.assert_array_equal(found.view(np.uint32), made_of.view(np.uint32))
-    assert residue.nbytes == residue_bytes(made_of.size) + 4 * residue.far.size
+    assert residue.nbytes == -(-made_of.size // 2) + residue.away.size + 4 * residue.far.size
+    assert residue.far.size <= residue.away.size <= made_of.size
 
 
-def test_what_is_told_nearly_takes_a_byte_an_element() -> None:
-    made_of = np.random.default_rng(3).standard_normal((50, 40)).astype(np.float32)
-    residue = Residue.of(made_of, rows_of(made_of * np.float32(1 + 3e-7), 7))
-    assert residue.nbytes == made_of.size
+@pytest.mark.parametrize(("away", "nbytes"), [(7, 1000), (8, 3000), (127, 3000), (128, 11000)])
+def test_an_element_takes_four_bits_a_byte_or_itself(away: int, nbytes: int) -> None:
+    made_of = np.random.default_rng(3).uniform(1.1, 1.9, (50, 40)).astype(np.float32)
+    for sign in (1, -1):
+        told = (made_of.view(np.int32) + sign * away).view(np.float32)
+        residue = Residue.of(made_of, rows_of(told, 7))
+        assert residue.nbytes == nbytes
+        np.testing.assert_array_equal(residue.elements(made_of.shape, rows_of(told, 3)), made_of)
 
 
 def test_what_is_told_may_differ_where_it_says_nothing_sure() -> None:

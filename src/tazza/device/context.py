@@ -26,7 +26,6 @@ from tazza.device.recorder import Recorder
 from tazza.device.stream import Stream, current_stream
 from tazza.errors import ArgumentError, DTypeError, ShapeError, UnavailableError, UnsupportedError
 from tazza.registry import Registry
-from tazza.runtime.blas import set_blas_threads
 from tazza.runtime.flags import kernel_flags
 from tazza.runtime.log import logger
 from tazza.runtime.threads import thread_count, threads_allowed
@@ -251,9 +250,8 @@ class CPUContext(Context):
     """The context of the host: work runs in the calling thread, at once, or on another one where there is a stream."""
 
     def __init__(self, place: Place | None = None, stream: Stream | None = None) -> None:
-        """Create a context on the CPU; the BLAS is told the process's number of threads."""
+        """Create a context on the CPU."""
         super().__init__(CPUPlace() if place is None else place, stream)
-        set_blas_threads(thread_count())
 
 
 CONTEXTS.register(CPU_KIND, CPUContext, help="the host's processor")

@@ -56,8 +56,10 @@ from tazza.operator.mistake import check_dimensions, parameter_names, strange_le
 from tazza.operator.schema import OpSchema, Spec, gather_all
 from tazza.operator.view import OpView
 from tazza.registry import Registry
+from tazza.runtime.blas import set_blas_threads
 from tazza.runtime.fork import PROCESS
 from tazza.runtime.native import call_native
+from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, Allocation, DataType, Layout, Opaque, Tensor, TensorSpec
 from tazza.tensor.offer import Offer, Unsupported
 from tazza.tensor.place import CPU_KIND, PLACE_KINDS, Place
@@ -415,11 +417,15 @@ class ArrayLaunch:
                 values.append(_dynamic(operands.tensors[name], self.dynamic[name]))
             else:
                 values.append(operands.arrays(name))
-        return _returning_nothing(self.op.schema, partial(self.function, *values))
+        return _python_call(self.op.schema, partial(self.function, *values))
 
 
-def _returning_nothing(schema: OpSchema, function: Callable[[], Any]) -> Call:
-    """Return the call of a kernel that refuses what it returns, which nobody would look at."""
+def _python_call(schema: OpSchema, function: Callable[[], Any]) -> Call:
+    """Return the call of a kernel in Python, whose result, which nobody would look at, is refused.
+
+    NumPy's BLAS, which it may call, is told how many threads there are; nets without such kernels never ask for it.
+    """
+    set_blas_threads(thread_count())
 
     def call() -> None:
         result = function()
@@ -631,7 +637,7 @@ def host_kernel(
                 values["random"] = operator.generator()
             arguments = [values[name] for name in parameters]
             if not inspect.isclass(target):
-                call = _returning_nothing(schema, partial(target, *arguments))
+                call = _python_call(schema, partial(target, *arguments))
                 return HostCall(call, calls_others=calls_others)
             try:
                 state = cast("Callable[[Operator], Any]", target)(operator)
@@ -639,7 +645,7 @@ def host_kernel(
                 if calls_others or isinstance(error, TazzaError):
                     raise
                 raise kernel_failure(error) from error
-            call = _returning_nothing(schema, partial(state.run, *arguments))
+            call = _python_call(schema, partial(state.run, *arguments))
             nets = cast("OwnedNets | None", getattr(state, "nets", None))
             close = getattr(state, "close", None if nets is None else nets.close)
             cancel = getattr(state, "cancel", None if nets is None else nets.cancel)

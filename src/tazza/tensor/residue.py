@@ -1,8 +1,9 @@
 """What a form of a tensor's elements lacks to give them back bit for bit, where making the form has rounded.
 
 Filters that Winograd's algorithm has transformed, say, tell what they were made of but for roundings, so such a blob
-need not lie twice. A byte for each element says how many floats it is away from what the form tells; what is too far
-away, as where large numbers cancel, is kept as it is. That is little more than a quarter of the elements themselves.
+need not lie twice. Four bits for each element say how many floats it is away from what the form tells; what does not
+fit, as where large numbers cancel, has a byte of its own, and where that is too few it is kept as it is. That is a
+seventh to a fifth of the filters themselves: of GoogLeNet's 2 million 6 % take a byte, and 0.4 % are kept.
 
 An engine registers in `ABOUT` what its forms tell. Who moves a blob into such a form for good calls `keep_residue`;
 the engine's reorder, which `Tensor.plain` asks, calls `restored`. A residue belongs to memory that nobody writes to:
@@ -36,59 +37,75 @@ ABOUT: Registry[str, Callable[[Tensor], Parts]] = Registry("elements but for rou
 It gives the same bits each time, so it adds and multiplies in a fixed order, without a library's products of matrices.
 """
 
-NEAREST, FARTHEST = -127, 127
-"""How many floats an element may be away."""
-FAR = -128
-"""Stands for one that is farther away."""
+NEAR, FAR = 7, 127
+"""How many floats an element may be away that is told in four bits, and in a byte."""
+MORE = -8
+"""What four bits tell of one that is farther away: the next byte does."""
+KEPT = -128
+"""What a byte tells of one that is farther away still: the next one that is kept."""
 LEAST = 2.0**-60
 """Less than this is told as 0: denormals are much less than the last bit of what it is summed up of."""
 
 
 @dataclass(frozen=True, slots=True)
 class Residue:
-    """How far elements are from what a form tells, part after part, and those that are far, as bits."""
+    """How far elements are from what a form tells: `near` of two in a byte, `away` of others, `far` as bits."""
 
+    near: NDArray[np.uint8]
     away: NDArray[np.int8]
     far: NDArray[np.int32]
 
     @property
     def nbytes(self) -> int:
         """What it takes."""
-        return self.away.nbytes + self.far.nbytes
+        return self.near.nbytes + self.away.nbytes + self.far.nbytes
 
     @staticmethod
     def of(elements: NDArray[np.float32], about: Parts) -> Residue:
         """Return what `about` lacks to tell `elements`.
 
-        >>> made_of, tells = np.float32([0.1, 7, 0]), np.float32([0.1 + 1e-8, 7, 0.5])
-        >>> residue = Residue.of(made_of, iter([((slice(None),), tells)]))
-        >>> residue.away, residue.nbytes
-        (array([  -1,    0, -128], dtype=int8), 7)
+        >>> made_of, tells = np.float32([0.1, 7, 1, 0]), np.float32([0.1 + 1e-8, 7, 1 - 1e-6, 0.5])
+        >>> Residue.of(made_of, iter([((slice(None),), tells)]))
+        Residue(near=array([ 15, 136], dtype=uint8), away=array([  17, -128], dtype=int8), far=array([0], dtype=int32))
         """
-        away, far, done = np.empty(elements.size, np.int8), list[NDArray[np.int32]](), 0
+        near = np.zeros(elements.size + elements.size % 2, np.int8)
+        away, far, done = list[NDArray[np.int8]](), list[NDArray[np.int32]](), 0
         for where, part in _settled(about):
             exact = np.ascontiguousarray(elements[where], np.float32)
             steps = _ranked(exact.view(np.int32)) - _ranked(part.view(np.int32))
-            distant = (steps < NEAREST) | (steps > FARTHEST)
+            distant = (steps < -FAR) | (steps > FAR)
             far.append(exact[distant].view(np.int32))
-            steps[distant] = FAR
-            away[done : done + steps.size] = steps.reshape(-1)
+            steps[distant] = KEPT
+            beyond = (steps < -NEAR) | (steps > NEAR)
+            away.append(steps[beyond].astype(np.int8))
+            steps[beyond] = MORE
+            near[done : done + steps.size] = steps.reshape(-1)
             done += steps.size
         assert done == elements.size, "parts are all of a tensor"
-        return Residue(away, np.concatenate(far) if far else np.empty(0, np.int32))
+        pairs = near.view(np.uint8)
+        pairs = pairs[::2] & np.uint8(15) | pairs[1::2] << np.uint8(4)
+        return Residue(pairs, _joined(away, np.int8), _joined(far, np.int32))
 
     def elements(self, shape: tuple[int, ...], about: Parts) -> NDArray[np.float32]:
         """Return the elements that it was made of, by what is told now, which are the same bits as then."""
-        found, done, passed = np.empty(shape, np.float32), 0, 0
+        near = np.stack([self.near << 4, self.near & 0xF0], -1).reshape(-1).view(np.int8) >> 4
+        found, (done, gone, passed) = np.empty(shape, np.float32), (0, 0, 0)
         for where, part in _settled(about):
-            steps = self.away[done : done + part.size].reshape(part.shape)
+            steps = near[done : done + part.size].reshape(part.shape)
+            beyond = steps == MORE
+            more = int(np.count_nonzero(beyond))
+            steps[beyond] = self.away[gone : gone + more]
             exact = _ranked(_ranked(part.view(np.int32)) + steps)
-            distant = steps == FAR
+            distant = beyond & (steps == KEPT)
             count = int(np.count_nonzero(distant))
             exact[distant] = self.far[passed : passed + count]
             found[where] = exact.view(np.float32)
-            done, passed = done + part.size, passed + count
+            done, gone, passed = done + part.size, gone + more, passed + count
         return found
+
+
+def _joined(parts: list[NDArray[Any]], kind: type[np.integer[Any]]) -> NDArray[Any]:
+    return np.concatenate(parts) if parts else np.empty(0, kind)
 
 
 def _settled(about: Parts) -> Parts:
@@ -116,8 +133,8 @@ def comes_back(layout: Opaque) -> bool:
 
 
 def residue_bytes(elements: int) -> int:
-    """Return what the residue of so many elements takes, but for those that are far."""
-    return elements
+    """Return what the residue of so many elements takes, with a byte, too, for one in eight."""
+    return elements // 2 + elements // 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ def filters_about(tensor: Tensor) -> Parts:
 def _taps_of(products: Sequence[Array], form: Filters) -> list[Array]:
     """Return H times products, added up in order."""
     rows = taps_back(form.m, form.r)
-    terms = [[float(h) * one for h, one in zip(row, products, strict=True) if h] for row in rows]
+    terms = [[h * one for h, one in zip(row, products, strict=True) if h] for row in rows]
     return [reduce(np.add, row) for row in terms]
 
 

@@ -7,12 +7,15 @@ two columns of A^T are equal but for signs. Both halve the work, and are found i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
+from typing import TYPE_CHECKING, TypeAlias
 
 from tazza.codegen.term import Term
 from tazza.engines.native.winograd.algorithm import Matrix
 
-Row = Sequence[Fraction]
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+Row: TypeAlias = "Sequence[Fraction]"
 
 
 def apply_matrix(matrix: Matrix, values: Sequence[Term]) -> list[Term]:
@@ -48,7 +51,8 @@ def _mirrors(row: Row, other: Row) -> bool:
 def _pair_columns(matrix: Matrix, values: list[Term]) -> tuple[list[list[Fraction]], list[Term]]:
     """Return an equal product in which columns that differ in signs only were replaced by sum and difference."""
     columns = [list(column) for column in zip(*matrix, strict=True)]
-    made, joined, done = list[list[Fraction]](), list[Term](), set[int]()
+    made: list[list[Fraction]] = []
+    joined, done = list[Term](), set[int]()
     # Columns u and v that differ in signs: u a + v b = (u + v)/2 (a + b) + (u - v)/2 (a - b), half of it zeros.
     for i, column in enumerate(columns):
         if i in done:
