@@ -1,7 +1,6 @@
-"""Where work runs: devices, contexts, streams, events, DNN states, device options and random generators."""
+"""Where work runs: devices, contexts, streams, events, device options and random generators."""
 
 from tazza.device.context import CONTEXTS, Context, CPUContext, current_context, new_context
-from tazza.device.dnn_state import DNN_LIBRARIES, DNNLibrary, DNNState, close_dnn_states, dnn_state
 from tazza.device.event import DeviceEvent, Event, EventState
 from tazza.device.generator import Generator
 from tazza.device.guard import DeviceGuard, current_place
@@ -11,12 +10,9 @@ from tazza.device.stream import STREAMS, Stream, StreamPool, current_stream, str
 
 __all__ = [
     "CONTEXTS",
-    "DNN_LIBRARIES",
     "STREAMS",
     "CPUContext",
     "Context",
-    "DNNLibrary",
-    "DNNState",
     "Device",
     "DeviceEvent",
     "DeviceGuard",
@@ -27,14 +23,12 @@ __all__ = [
     "Generator",
     "Stream",
     "StreamPool",
-    "close_dnn_states",
     "current_context",
     "current_place",
     "current_stream",
     "device_of",
     "device_option",
     "device_scope",
-    "dnn_state",
     "initialize_devices",
     "merge",
     "new_context",

@@ -1,6 +1,8 @@
-"""Kernels of oneDNN on images that lie row-major, with the channels last, or in blocks: equal numbers, native calls."""
+"""Kernels on images that lie row-major, with the channels last, or in oneDNN's blocks: equal numbers, native calls."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,26 +27,42 @@ CASES = [
     Relaid("AveragePool", [X], POOL | {"count_include_pad": 1}),
     Relaid("AveragePool", [X], {"global_pooling": 1}, slack=2),
     Relaid("AveragePoolGradient", [X, POOLED, POOLED], POOL, images=(0, 1, 2)),
-    Relaid("Relu", [X]),
-    Relaid("Relu", [X], in_place={0: 0}),
-    Relaid("ReluGradient", [X, DY], images=(0, 1)),
-    Relaid("ReluGradient", [X, DY], images=(0, 1), in_place={0: 1}),
-    Relaid("Tanh", [X]),
-    Relaid("Sigmoid", [X], in_place={0: 0}),
-    Relaid("SwishGradient", [X, X / (1 + np.exp(-X)), DY], images=(0, 1, 2)),
-    Relaid("Sum", [X, DY], images=(0, 1)),
-    Relaid("Sum", [X, DY], images=(0, 1), in_place={0: 0}),
-    Relaid("Sum", [X, DY, X], images=(0, 1, 2)),
     Relaid("SpatialBN", [X, *VECTORS], {"is_test": 1}),
     Relaid("SpatialBN", [X, *VECTORS], {"is_test": 1}, in_place={0: 0}),
     Relaid("SpatialBN", [X, *VECTORS], {"is_test": 0}, outputs=5, in_place={1: 3, 2: 4}, slack=3),
     Relaid("SpatialBNGradient", GRADIENT, images=(0, 2), outputs=3, slack=10),
 ]
 
+NATIVE = [
+    Relaid("Relu", [X]),
+    Relaid("Relu", [X], in_place={0: 0}),
+    Relaid("ReluGradient", [X, DY], images=(0, 1)),
+    Relaid("ReluGradient", [X, DY], images=(0, 1), in_place={0: 1}),
+    Relaid("Tanh", [X]),
+    Relaid("SwishGradient", [X, X / (1 + np.exp(-X)), DY], images=(0, 1, 2)),
+    Relaid("Sub", [X, DY], images=(0, 1), in_place={0: 1}),
+    Relaid("Sum", [X, DY], images=(0, 1)),
+    Relaid("Sum", [X, DY], images=(0, 1), in_place={0: 0}),
+    Relaid("Sum", [X, DY, X], images=(0, 1, 2)),
+]
+"""Compiled formulas, which go through blocks as they lie."""
+PLAIN = [Relaid("Sigmoid", [X], in_place={0: 0}), Relaid("Div", [X, np.abs(DY) + 1], images=(0, 1))]
+"""Those that make something of 0, which fills blocks up and has to stay there."""
+
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.type)
 def test_ways(case: Relaid) -> None:
     check_ways(case)
+
+
+@pytest.mark.parametrize("case", NATIVE, ids=lambda case: case.type)
+def test_ways_of_compiled_formulas(case: Relaid) -> None:
+    check_ways(replace(case, engine="native"))
+
+
+@pytest.mark.parametrize("case", PLAIN, ids=lambda case: case.type)
+def test_ways_of_formulas_that_make_something_of_zero(case: Relaid) -> None:
+    check_ways(replace(case, engine="native"), [row_major, channels_last])
 
 
 def test_lrn() -> None:
@@ -81,15 +99,32 @@ def test_concat_of_mixed_layouts_takes_the_usual_one() -> None:
 
 
 def test_split_into_equal_parts_keeps_channels_last() -> None:
-    check_ways(Relaid("Split", [numbers(2, 18, 7, 6)], outputs=3), [row_major, channels_last])
+    case = Relaid("Split", [numbers(2, 18, 7, 6)], outputs=3, engine="native")
+    check_ways(case, [row_major, channels_last])
 
 
 def test_split_of_channels_last_into_unequal_parts() -> None:
     """One layout stands for all parts, so they are row-major."""
     case = Relaid("Split", [X], {"split": [5, 14]}, outputs=2)
-    got, _ = case.run("onednn", channels_last)
+    got, _ = case.run("native", channels_last)
     np.testing.assert_array_equal(got[0], X[:, :5])
     np.testing.assert_array_equal(got[1], X[:, 5:])
+
+
+GROW = {"height_scale": 3.0, "width_scale": 2.0}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Relaid("ResizeNearest", [X], GROW),
+        Relaid("ResizeNearest", [X], {"width_scale": 1.7}),
+        Relaid("ResizeNearestGradient", [numbers(2, 19, 21, 12), X], GROW, slack=2),
+    ],
+    ids=lambda case: case.type,
+)
+def test_resized_images_keep_their_order(case: Relaid) -> None:
+    check_ways(replace(case, engine="native"), [row_major, channels_last])
 
 
 @pytest.mark.parametrize("way", [row_major, channels_last, blocked])

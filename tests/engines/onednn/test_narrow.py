@@ -155,30 +155,32 @@ def test_groups_of_odd_channels_are_multiplied_in_float32() -> None:
 
 
 def test_what_is_between_layers() -> None:
-    """Pooling, sums and joins take narrow elements as they lie; normalization, which does not, gets float32."""
+    """Pooling and joins take narrow elements as they lie; sums and normalization, which do not, get float32."""
     ops = [
         operator_def("Conv", ["x", "W1", "b1"], ["c1"], kernel=3, pad=1),
         operator_def("MaxPool", ["c1"], ["m"], kernel=2, stride=2),
         operator_def("AveragePool", ["c1"], ["a"], kernel=2, stride=2),
         operator_def("Sum", ["m", "a", "m"], ["s"]),
         operator_def("Add", ["s", "m"], ["t"]),
-        operator_def("Concat", ["t", "a"], ["j", "extents"], axis=1),
+        operator_def("Conv", ["t", "W4", "b2"], ["c4"], kernel=1),
+        operator_def("Concat", ["m", "a"], ["j", "extents"], axis=1),
         operator_def("LRN", ["j"], ["l"], size=3),
         operator_def("Conv", ["l", "W2", "b2"], ["c2"], kernel=1),
-        operator_def("AveragePool", ["c2"], ["p"], global_pooling=1),
+        operator_def("Concat", ["c2", "c4"], ["u", "more"], axis=1),
+        operator_def("AveragePool", ["u"], ["p"], global_pooling=1),
         operator_def("FC", ["p", "W3", "b3"], ["y"]),
     ]
     ws = Workspace()
     ws.feed("x", draw(2, 8, 10, 6))
-    for name, shape in (("W1", (16, 8, 3, 3)), ("W2", (5, 32, 1, 1)), ("W3", (3, 5)), ("b1", 16), ("b2", 5), ("b3", 3)):
+    filters = {"W1": (16, 8, 3, 3), "W2": (5, 32, 1, 1), "W3": (3, 10), "W4": (5, 16, 1, 1)}
+    for name, shape in (*filters.items(), ("b1", 16), ("b2", 5), ("b3", 3)):
         ws.feed(name, draw(*np.atleast_1d(shape), seed=len(name) + int(np.prod(shape))))
     check(ws, ops, "y", 8.0)
     rows = ran(ws).rows
     at = [(row.operator, row.layout) for row in rows]
-    for type in ("MaxPool", "AveragePool", "Sum", "Concat"):
+    for type in ("MaxPool", "AveragePool", "Concat"):
         assert (type, "channels-last, narrow") in at
-    # What normalization reads lies in the same order as before, with wider elements.
-    assert at[at.index(("Concat", "channels-last, narrow")) + 1] == ("reorder", "channels-last")
+    assert ("Sum", "channels-last") in at
 
 
 def test_over_an_operand_that_lies_narrow() -> None:
@@ -300,7 +302,7 @@ def test_a_narrow_operand_does_not_round_the_others(type: str, first: bool) -> N
 @pytest.mark.parametrize("net_type", ["plan", "simple"])
 @pytest.mark.parametrize(
     ("type", "more", "arguments"),
-    [("InstanceNorm", ["scale", "bias"], {"engine": "onednn"}), ("PRelu", ["scale"], {}), ("Sigmoid", [], {})],
+    [("InstanceNorm", ["scale", "bias"], {}), ("PRelu", ["scale"], {}), ("Sigmoid", [], {})],
 )
 def test_in_place_by_who_does_not_know_the_form(
     type: str, more: list[str], arguments: dict[str, Any], net_type: str
@@ -328,8 +330,6 @@ def test_in_place_by_who_does_not_know_the_form(
     else:
         taken = {one.op.type: one.choices[-1].engine for one in made.operators}
     assert "reference" not in taken.values()
-    if type == "InstanceNorm":
-        assert taken[type] == "onednn"
 
 
 def test_a_view_that_was_handed_out_is_not_written_over() -> None:

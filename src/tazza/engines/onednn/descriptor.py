@@ -339,12 +339,6 @@ def lies_here(spec: Spec) -> bool:
     return isinstance(spec, TensorSpec) and isinstance(spec.layout, Opaque) and spec.layout.engine == "onednn"
 
 
-def unless_mixed(specs: Sequence[TensorSpec]) -> list[Layout]:
-    """Return the layouts of some blobs; where not all are narrow, those that are lie as near as whole elements can."""
-    narrow = all(spec.layout != spec.layout.whole for spec in specs)
-    return [spec.layout if narrow else spec.layout.whole for spec in specs]
-
-
 def is_blocked(spec: TensorSpec) -> bool:
     """Whether a blob lies in blocks, which no strides tell."""
     return lies_here(spec) and not Descriptor.of(spec).is_plain

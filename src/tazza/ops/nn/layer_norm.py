@@ -6,6 +6,9 @@ and dX have one shape (lead..., inner...), mean and std are (lead..., 1), gamma 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
 import numpy as np
 
 from tazza.data_class import dataclass
@@ -13,18 +16,22 @@ from tazza.errors import ArgumentError, SchemaError
 from tazza.operator import (
     Array,
     Cost,
+    Cut,
     Effects,
     GradientRequest,
     NoGradient,
     OpSchema,
     OpView,
     Role,
+    RowProgram,
+    Total,
     arg,
     blob,
     ends,
     family,
     kernel,
     not_written,
+    row_program,
     schema,
     show_dims,
     together,
@@ -240,6 +247,27 @@ def layer_norm_gradient_kernel(
         dbeta[...] = dz.sum(axis=0).reshape(dbeta.shape)
         dz = dz * gamma.reshape(-1)
     dX[...] = normalization_gradient(dz, z, inv_std, ROW).reshape(dX.shape)
+
+
+def layer_norm_gradient_rows(op: OpView, specs: Mapping[str, TensorSpec]) -> tuple[RowProgram, ...]:
+    """Of columns, which are summed over rows, where parameters are there; then of rows."""
+    rows, columns = (math.prod(extents) for extents in cut(op, "axis", "X", specs["X"].shape))
+    dz = "dY * gamma" if op.elementwise_affine else "dY"
+    totals = {"slopes": Total("sum", dz), "dots": Total("sum", f"{dz} * (X - mean)")}
+    row = {
+        "inverse": "1 / std",
+        "middle": "slopes * inverse / count",
+        "part": "dots * inverse * inverse * inverse / count",
+    }
+    each = {"dX": f"{dz} * inverse - middle - (X - mean) * part"}
+    last = RowProgram(Cut(rows, columns), totals, row, each, {"mean": "row", "std": "row", "gamma": "along"})
+    if not op.elementwise_affine:
+        return (last,)
+    vectors = {"dgamma": Total("sum", "dY * (X - mean) / std"), "dbeta": Total("sum", "dY")}
+    return RowProgram(Cut(1, rows, columns), vectors, lies={"mean": "along", "std": "along"}), last
+
+
+row_program(LAYER_NORM_GRADIENT, layer_norm_gradient_rows)
 
 
 def _row_spec(op: OpView, X: TensorSpec) -> TensorSpec:

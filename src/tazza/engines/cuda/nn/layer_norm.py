@@ -1,4 +1,4 @@
-"""LayerNorm and its gradient, as programs of rows."""
+"""LayerNorm, as a program of rows."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from tazza.engines.cuda.nn.softmax import matrix_cut
 from tazza.engines.cuda.rows import rows_kernel
-from tazza.operator import Cut, OpView, RowProgram, Total
+from tazza.operator import OpView, RowProgram
 from tazza.operator.row_program import Lies
-from tazza.ops.nn.layer_norm import LAYER_NORM_GRADIENT, layer_norms
+from tazza.ops.nn.layer_norm import layer_norms
 from tazza.ops.reduce.moment import MOMENT_TOTALS
 from tazza.tensor import TensorSpec
 
@@ -27,23 +27,3 @@ def layer_norm_rows(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram:
 
 for _made in layer_norms.schemas:
     rows_kernel(_made)(layer_norm_rows)
-
-
-@rows_kernel(LAYER_NORM_GRADIENT)
-def gradient_rows(op: OpView, specs: Mapping[str, TensorSpec]) -> tuple[RowProgram, ...]:
-    """Of columns, which are summed over rows, where parameters were there; then of rows."""
-    cut = matrix_cut(op, "X", specs["X"])
-    slope = "dY * gamma" if op.elementwise_affine else "dY"
-    totals = {"slopes": Total("sum", slope), "dots": Total("sum", f"{slope} * (X - mean)")}
-    row = {
-        "inverse": "1 / std",
-        "middle": "slopes * inverse / count",
-        "part": "dots * inverse * inverse * inverse / count",
-    }
-    each = {"dX": f"{slope} * inverse - middle - (X - mean) * part"}
-    last = RowProgram(cut, totals, row, each, {"mean": "row", "std": "row", "gamma": "along"})
-    if not op.elementwise_affine:
-        return (last,)
-    columns = {"dgamma": Total("sum", "dY * (X - mean) / std"), "dbeta": Total("sum", "dY")}
-    across = Cut(1, cut.before, cut.along)
-    return RowProgram(across, columns, lies={"mean": "along", "std": "along"}), last

@@ -1,4 +1,4 @@
-"""PRelu and its gradient, in any layout that the images share; blocked ones are read with dense channels.
+"""The gradient of PRelu, in any layout that the images share; blocked ones are read with dense channels.
 
 oneDNN has code for one slope a channel. A single slope is handed on to every channel first, and its gradient is the sum
 of theirs.
@@ -12,7 +12,7 @@ from tazza.engines.onednn.launch import Constant, Operand, Part, PrimitiveLaunch
 from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import Attributes, describe
 from tazza.operator import LaidOut, OpView
-from tazza.ops.nn.prelu import PRELU, PRELU_GRADIENT
+from tazza.ops.nn.prelu import PRELU_GRADIENT
 from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
 
 SPREAD = Part("slopes")
@@ -46,16 +46,6 @@ def _spread(slopes: Descriptor) -> PrimitiveLaunch:
     """Return what hands the single slope on to every channel."""
     found = describe("binary", "binary_add", slopes, _single(slopes), slopes, attributes=Attributes())
     return PrimitiveLaunch(found, {"src_0": Constant(0.0), "src_1": "W", "dst": SPREAD})
-
-
-@onednn(PRELU, empty="zero", batch_invariant=True)
-def prelu(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
-    """Y = X where X > 0, else W * X."""
-    layout, image, slopes, single = _seen(op, specs)
-    found = describe("prelu_forward", "forward_inference", image, slopes, image).unless_slow
-    launch = PrimitiveLaunch(found, {"src": "X", "weights": SPREAD if single else "W", "dst": "Y"})
-    steps = (_spread(slopes), launch) if single else (launch,)
-    return LaidOut(SequenceLaunch(steps), {"X": layout, "W": ROW_MAJOR, "Y": layout})
 
 
 @onednn(PRELU_GRADIENT, empty="zero")

@@ -1,1 +1,0 @@
-"""Kernels on oneDNN: sums, means and norms along axes."""
