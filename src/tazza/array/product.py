@@ -15,6 +15,7 @@ import enum
 import math
 from collections.abc import Callable, Hashable
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -26,7 +27,7 @@ from tazza.runtime.cache import Cache
 from tazza.runtime.threads import thread_count
 from tazza.tensor.dim import Dim
 from tazza.tensor.dtype import DataType
-from tazza.tensor.offer import Offer, Unsupported
+from tazza.tensor.offer import Offer, Unsupported, answered
 from tazza.tensor.place import Place
 from tazza.tensor.tasks import CPU, Solver, Taken, Tasks
 
@@ -209,7 +210,7 @@ def _in_two_steps(form: ProductForm, solver: Solver[ProductForm, Multiply]) -> _
     """Let an engine that knows neither alpha nor beta make A B, and combine it with C behind that."""
     wide = DataType.FLOAT if form.c.dtype in _HALVES else form.c.dtype  # so that the result is rounded once
     apart = Form(form.c.dims, Dim(form.c.dims).strides(), wide)
-    plain = solver(replace(form, c=apart, scaled=False, beta=Beta.ZERO))
+    plain = answered(partial(solver, replace(form, c=apart, scaled=False, beta=Beta.ZERO)))
     if isinstance(plain, Unsupported):
         return plain
 
@@ -223,7 +224,7 @@ def _in_two_steps(form: ProductForm, solver: Solver[ProductForm, Multiply]) -> _
 
 def _scaled_first(form: ProductForm, solver: Solver[ProductForm, Multiply]) -> _Answer:
     """Let an engine that adds to C find beta C there."""
-    adding = solver(replace(form, beta=Beta.ONE))
+    adding = answered(partial(solver, replace(form, beta=Beta.ONE)))
     if isinstance(adding, Unsupported):
         return adding
 

@@ -53,7 +53,7 @@ def plan_formula(
     *,
     integers: bool = False,
     kinds: Collection[DataType] = KINDS,
-) -> Launch | LaidOut | Unsupported:
+) -> Launch | LaidOut:
     """Return what `make` makes of an operator's formulas for these operands, and the layouts that it is made for.
 
     `integers`: it computes those of integers and bools alone in these (`codegen.whole`); `kinds` are the element types
@@ -64,7 +64,7 @@ def plan_formula(
     results = slots_of(op.schema, op.output_letters, outputs=True)
     missing = [slot.name for slot in results if slot.name not in expressions]
     if missing:
-        return Unsupported(f"with these arguments there is no formula of {', '.join(missing)}")
+        raise Unsupported(f"with these arguments there is no formula of {', '.join(missing)}")
     names = [slot.name for slot in (*slots, *results)]
     blobs = [*op.definition.input, *op.definition.output]
     used = {name for slot in results for name in expressions[slot.name].names}
@@ -73,7 +73,7 @@ def plan_formula(
     # The text of a formula may name an optional input that is absent.
     absent = sorted((used | scalars.names) - set(names))
     if absent:
-        return Unsupported(f"its formula needs {', '.join(absent)}")
+        raise Unsupported(f"its formula needs {', '.join(absent)}")
     named = dict(zip(names, [*inputs, *outputs], strict=True))
     wanted = {slot.name: expressions[slot.name] for slot in results}
     reason = _mixed(wanted, named, used) if integers and not scalars.expressions else "it takes no integers"
@@ -82,7 +82,7 @@ def plan_formula(
         reason = _strange(taken, wanted, kinds)
         reason = scalars.unsupported if reason is None else reason
     if reason is not None:
-        return Unsupported(reason)
+        raise Unsupported(reason)
     tensors = cast("list[TensorSpec]", [*inputs, *outputs])
     aligned: Mapping[str, tuple[int, ...]] = {}
     formulas = op.schema.formulas
@@ -137,24 +137,24 @@ def needed_scalars(op: OpView, used: Collection[str], inputs: Mapping[str, tuple
 
 def _plan(
     expressions: Mapping[str, Expression], read: list[Operand], written: list[Operand], scalars: Scalars, make: Make
-) -> Launch | LaidOut | Unsupported:
+) -> Launch | LaidOut:
     dims = written[0].dims
     for operand in (*read, *written):
         if not _broadcasts(operand.dims, dims):
-            return Unsupported(
+            raise Unsupported(
                 f"{operand.name} {show_dims(operand.dims)} does not broadcast to {written[0].name} {show_dims(dims)}"
             )
     if any(operand.dims != dims for operand in written):
-        return Unsupported("its outputs differ in shape")
+        raise Unsupported("its outputs differ in shape")
     chosen, layouts = _layouts(expressions, read, written)
     laid = [_steps(operand, dims, layouts.get(operand.slot.letter, operand.spec.layout)) for operand in read]
     laid += [_steps(operand, dims, chosen) for operand in written]
     size = chosen.nbytes // written[0].spec.dtype.itemsize if isinstance(chosen, Opaque) else written[0].spec.size
     axes = [(size, tuple(steps[-1] for steps in laid))] if isinstance(chosen, Opaque) else _merged(dims, laid)
     if len(axes) > MOST_AXES:
-        return Unsupported(f"broadcasting leaves {len(axes)} dimensions, at most {MOST_AXES} are compiled")
+        raise Unsupported(f"broadcasting leaves {len(axes)} dimensions, at most {MOST_AXES} are compiled")
     if any(step not in (0, 1) for step in axes[-1][1]):
-        return Unsupported("an operand is not dense along the innermost dimension of the output")
+        raise Unsupported("an operand is not dense along the innermost dimension of the output")
     names = {operand.name: Expression.parse(f"a{i}") for i, operand in enumerate(read)}
     names |= {name: Expression.parse(f"s{i}") for i, name in enumerate(scalars.expressions)}
     results = tuple(expressions[operand.name].substitute(names) for operand in written)

@@ -15,46 +15,42 @@ P = TypeVar("P")
 
 def float32_conv(
     op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> tuple[TensorSpec, TensorSpec, TensorSpec] | Unsupported:
-    """Return the specs of X, W and Y of a convolution that is not empty, or why kernels of our own do not take it.
+) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
+    """Return the specs of X, W and Y of a convolution that is not empty, unless kernels of our own do not take it.
 
     Where Y overwrites an operand its channels are dense already.
     """
     if not all_float32(*inputs, *outputs):
-        return Unsupported("it computes in float32")
+        raise Unsupported("it computes in float32")
     X, W, Y = (cast("TensorSpec", spec) for spec in (*inputs[:2], outputs[0]))
     if Y.size == 0 or X.size == 0:
-        return Unsupported("there is nothing to compute")
+        raise Unsupported("there is nothing to compute")
     last = op.order.upper() == "NHWC"
     if op.definition.output[0] in op.definition.input and Y.layout != image_layout(Y, last):
-        return Unsupported(f"Y overwrites an operand ({Y}) whose channels are not dense")
+        raise Unsupported(f"Y overwrites an operand ({Y}) whose channels are not dense")
     return X, W, Y
 
 
-def float32_gradient(
-    op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> dict[str, TensorSpec] | Unsupported:
-    """Return the specs of a convolution's gradient by letter, or why kernels of our own do not take it."""
+def float32_gradient(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> dict[str, TensorSpec]:
+    """Return the specs of a convolution's gradient by letter, unless kernels of our own do not take it."""
     if not all_float32(*inputs, *outputs):
-        return Unsupported("it computes in float32")
+        raise Unsupported("it computes in float32")
     letters = (*op.input_letters, *op.output_letters)
     specs = {letter: cast("TensorSpec", spec) for letter, spec in zip(letters, (*inputs, *outputs), strict=True)}
-    return Unsupported("there is nothing to compute") if any(spec.size == 0 for spec in specs.values()) else specs
+    if any(spec.size == 0 for spec in specs.values()):
+        raise Unsupported("there is nothing to compute")
+    return specs
 
 
 def image_problem(
-    find: Callable[[OpView, TensorSpec, TensorSpec], P | Unsupported],
+    find: Callable[[OpView, TensorSpec, TensorSpec], P],
     op: OpView,
     inputs: Sequence[Spec],
     outputs: Sequence[Spec],
-) -> tuple[P, TensorSpec, TensorSpec] | Unsupported:
-    """Return what `find` makes of a convolution's X and W, with X and Y, or why an engine does not take it."""
-    found = float32_conv(op, inputs, outputs)
-    if isinstance(found, Unsupported):
-        return found
-    X, W, Y = found
-    problem = find(op, X, W)
-    return problem if isinstance(problem, Unsupported) else (problem, X, Y)
+) -> tuple[P, TensorSpec, TensorSpec]:
+    """Return what `find` makes of a convolution's X and W, with X and Y."""
+    X, W, Y = float32_conv(op, inputs, outputs)
+    return find(op, X, W), X, Y
 
 
 def conv_layouts(op: OpView, X: Layout, W: Layout, Y: Layout, operands: int) -> dict[str, Layout]:
@@ -63,13 +59,13 @@ def conv_layouts(op: OpView, X: Layout, W: Layout, Y: Layout, operands: int) -> 
     return {"X": X, "W": W, "Y": Y} | given | ({"S": Y} if operands else {})
 
 
-def filters_to_pack(kind: type[F], W: Spec, U: Spec) -> tuple[TensorSpec, Strided, F] | Unsupported:
+def filters_to_pack(kind: type[F], W: Spec, U: Spec) -> tuple[TensorSpec, Strided, F]:
     """Return the filters that a Copy brings into a form of our own, how they lie, and the form."""
     form = U.layout.descriptor if isinstance(U, TensorSpec) and isinstance(U.layout, Opaque) else None
     if not isinstance(form, kind):
-        return Unsupported("it copies nothing but filters into the form that it reads")
+        raise Unsupported("it copies nothing but filters into the form that it reads")
     if not isinstance(W, TensorSpec) or not isinstance(W.layout, Strided) or not all_float32(W):
-        return Unsupported(f"it packs strided filters of float32, not {W}")
+        raise Unsupported(f"it packs strided filters of float32, not {W}")
     return W, W.layout, form
 
 

@@ -57,9 +57,7 @@ def compiles(
         @wraps(function)
         def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Offered:
             given = named(op, inputs, outputs)
-            reason = _strange(op, given, float32=float32)
-            if reason is not None:
-                return Unsupported(reason)
+            _check_types(op, given, float32=float32)
             found = {"op": op, "context": context, "specs": given, **given}
             return function(**{name: found.get(name) for name in names})
 
@@ -90,20 +88,19 @@ def flat(specs: Mapping[str, Spec | list[Spec]]) -> list[Spec]:
     return [one for found in specs.values() for one in (found if isinstance(found, list) else [found])]
 
 
-def _strange(op: OpView, given: Mapping[str, Any], *, float32: bool | Collection[str]) -> str | None:
-    """Return why the types of elements are not compiled, or None."""
+def _check_types(op: OpView, given: Mapping[str, Any], *, float32: bool | Collection[str]) -> None:
+    """Refuse types of elements that are not compiled."""
     declared = {**op.schema.inputs_by_letter, **op.schema.outputs_by_letter}
     for letter, found in given.items():
         for spec in found if declared[letter].variadic else (found,):
             if not isinstance(spec, TensorSpec) or spec.dtype is DataType.FLOAT:
                 continue
             if spec.dtype is DataType.STRING:
-                return "text is not compiled"
+                raise Unsupported("text is not compiled")
             if declared[letter].role is Role.INDEX:  # labels may be declared as anything
                 continue
             if letter in float32 if isinstance(float32, Collection) else float32 and _lets_float32(declared, letter):
-                return f"it computes in float32, not {letter} of {spec}"
-    return None
+                raise Unsupported(f"it computes in float32, not {letter} of {spec}")
 
 
 def _lets_float32(declared: Mapping[str, BlobSpec], letter: str) -> bool:

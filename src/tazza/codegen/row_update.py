@@ -84,12 +84,12 @@ def row_updates() -> Iterator[tuple[OpSchema, Callable[[OpView], RowFormulas | N
             yield fused_updates[type], row.formulas
 
 
-def formulas_for(
-    op: OpView, inputs: Sequence[Spec], formulas: Callable[[OpView], RowFormulas | None]
-) -> RowFormulas | Unsupported:
+def formulas_for(op: OpView, inputs: Sequence[Spec], formulas: Callable[[OpView], RowFormulas | None]) -> RowFormulas:
     """Return the formulas of an update whose rows lie as kernels read them, or why there are none."""
     for letter, spec in zip(op.input_letters, inputs, strict=True):
         if not accepts_rows(letter, spec):
-            return Unsupported(f"the rows of {letter} do not lie one behind the other")
+            raise Unsupported(f"the rows of {letter} do not lie one behind the other")
     found = formulas(op)
-    return Unsupported("an argument is not finite, which no formula can name") if found is None else found
+    if found is None:
+        raise Unsupported("an argument is not finite, which no formula can name")
+    return found

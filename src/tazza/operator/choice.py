@@ -24,7 +24,7 @@ from tazza.operator.view import OpView
 from tazza.registry import Registry
 from tazza.tensor import ROW_MAJOR, Layout, Opaque, TensorSpec
 from tazza.tensor.expression import Expression
-from tazza.tensor.offer import Asking, Offer, Unsupported, price_ns
+from tazza.tensor.offer import Asking, Offer, Unsupported, answered, kept, price_ns
 from tazza.tensor.place import CPU_KIND
 
 
@@ -222,7 +222,7 @@ def _ask(
     reshaped = op.schema.reshaped(op, inputs)
     if reshaped and kernel.function is None:  # those on arrays look at them in the other shape
         return Unsupported(f"{', '.join(reshaped)} with another shape than the output")
-    answer = kernel.prepare(op, context, *seen_by(kernel, op, inputs, outputs))
+    answer = answered(partial(kernel.prepare, op, context, *seen_by(kernel, op, inputs, outputs)))
     return answer if isinstance(answer, (Offer, Unsupported)) else Offer(lambda: answer)
 
 
@@ -243,23 +243,24 @@ def _ask_invariant(
     whole = images.some(images.count, op, specs, plain) if images.count > 1 and may_take_all(kernel, op) else None
 
     def make() -> Answer:
-        answer = offer.run()
-        if isinstance(answer, Unsupported):
-            return answer
-        launch, wanted = _with_layouts(answer, plain)
+        launch, wanted = _with_layouts(kept(offer.run()), plain)
         try:
             layouts = images.layouts(op, wanted, one)
         except UnsupportedError as error:
-            return Unsupported(f"batch_invariant: {error.message}")
+            raise Unsupported(f"batch_invariant: {error.message}") from None
         if images.count == 1:
             return LaidOut(launch, layouts)
-        found = None if whole is None else taken(_ask(kernel, op, context, *whole))
+        found = None if whole is None else answered(partial(_taken_of, kernel, op, context, whole))
         if found is None or isinstance(found, Unsupported) or _with_layouts(found, plain)[1] != layouts:
             return LaidOut(ImageWise(launch, images.count, images.letters | images.outputs), layouts)
         return LaidOut(_with_layouts(found, plain)[0], layouts)
 
     # What it holds counts once for each image: who is taken for one of them is taken for many.
     return replace(offer, run=make, estimate_ns=estimate_ns, nbytes=offer.nbytes * images.count)
+
+
+def _taken_of(kernel: Kernel, op: OpView, context: Context, specs: tuple[Sequence[Spec], Sequence[Spec]]) -> Answer:
+    return taken(_ask(kernel, op, context, *specs))
 
 
 def _with_layouts(answer: Launch | LaidOut, plain: Collection[str]) -> tuple[Launch, dict[str, Layout]]:
@@ -319,7 +320,7 @@ def choose_kernel(
     asking = ask_engines(op, ranking, context, inputs, outputs)
     while (found := asking.best()) is not None:
         candidate, offer = found
-        answer = offer.run()
+        answer = answered(offer.run)
         if isinstance(answer, Unsupported):
             asking.refusals.append((candidate, answer.reason))
             continue

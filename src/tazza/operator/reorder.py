@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -22,6 +22,7 @@ from tazza.operator.view import OpView
 from tazza.runtime.fork import freed_in_child
 from tazza.runtime.threads import at_most_threads
 from tazza.tensor import ROW_MAJOR, Allocation, Layout, Opaque, Storage, Strided, Tensor, TensorSpec
+from tazza.tensor.offer import answered
 from tazza.tensor.residue import comes_back, keep_residue
 
 REORDERING = freed_in_child(threading.RLock())
@@ -104,7 +105,8 @@ def _direct(source: TensorSpec, target: TensorSpec, context: Context) -> Launch 
         kernel = find_kernel("Copy", context.place.kind, candidate.engine)
         if kernel.prepare is None or not kernel.accepts("X", source):
             continue
-        answer = taken(kernel.prepare(copy_view(), context, [source], [target]))
+        prepare = partial(kernel.prepare, copy_view(), context, [source], [target])
+        answer = answered(lambda prepare=prepare: taken(prepare()))
         if isinstance(answer, LaidOut) and answer.layouts.get("Y") == target.layout and "X" not in answer.layouts:
             return answer.launch
         if not isinstance(answer, (LaidOut, Unsupported)) and source.layout == target.layout:

@@ -11,22 +11,62 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import field
+from functools import partial
 from typing import Generic, TypeVar
 
 from tazza.data_class import dataclass
+from tazza.errors import UnsupportedError
 
 BYTES_PER_NS = 50.0
 """How many bytes that are held are worth a nanosecond of every run: a MiB is worth twenty microseconds."""
 
 A = TypeVar("A")
 C = TypeVar("C")
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Unsupported:
-    """An engine's answer when it cannot take a task: the reason, for people to read."""
+class Unsupported(UnsupportedError):
+    """An engine's answer when it cannot take a task: the reason, for people to read. It is raised, or returned."""
 
-    reason: str
+    def __init__(self, reason: str) -> None:
+        """Say why."""
+        super().__init__(reason)
+        self.reason = reason
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both say the same."""
+        return isinstance(other, Unsupported) and other.reason == self.reason
+
+    def __hash__(self) -> int:
+        """Return that of the reason."""
+        return hash(self.reason)
+
+
+def answered(ask: Callable[[], T]) -> T | Unsupported:
+    """Return what an engine answers, be it raised or returned.
+
+    >>> def root(x):
+    ...     if x < 0:
+    ...         raise Unsupported(f"{x} is below 0")
+    ...     return x**0.5
+    >>> answered(lambda: root(4)), answered(lambda: root(-4))
+    (2.0, Unsupported('-4 is below 0'))
+    """
+    try:
+        return ask()
+    except Unsupported as refusal:
+        return Unsupported(refusal.reason)  # without the frames that this one holds
+
+
+def kept(answer: T | Unsupported) -> T:
+    """Return an answer that is no refusal.
+
+    Raises:
+        Unsupported: it is one.
+    """
+    if isinstance(answer, Unsupported):
+        raise answer
+    return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +127,7 @@ class Asking(Generic[C, A]):
         """
         while self.candidates and not any(self._ends(offer) for offer in self.offers):
             candidate = self.candidates.popleft()
-            answer = self.ask(candidate)
+            answer = answered(partial(self.ask, candidate))
             if isinstance(answer, Unsupported):
                 self.refusals.append((candidate, answer.reason))
             else:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from tazza.data_class import dataclass
@@ -28,7 +29,7 @@ from tazza.runtime.cache import Cache
 from tazza.tensor.dispatch import Coordinates, Dispatch
 from tazza.tensor.dtype import DataType
 from tazza.tensor.filling import load_fillers
-from tazza.tensor.offer import Asking, Offer, Unsupported
+from tazza.tensor.offer import Asking, Offer, Unsupported, answered
 from tazza.tensor.place import CPU_KIND, CPUPlace, Place
 
 ROUTES = 1024
@@ -210,7 +211,7 @@ class Tasks(Generic[T, A]):
 
     def _answer(self, solver: Solver[T, A] | Unsupported, task: T) -> Offer[A] | Unsupported:
         """Return what a solver says."""
-        return solver if isinstance(solver, Unsupported) else solver(task)
+        return solver if isinstance(solver, Unsupported) else answered(partial(solver, task))
 
     def _route(self, task: T) -> _Route[T, A]:
         """Return the engines for such tasks in the order in which they are asked."""

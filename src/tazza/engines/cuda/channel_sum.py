@@ -22,11 +22,11 @@ START_NS, BYTES_PER_NS = 4000.0, 1500.0
     dtype=(DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16),
     help="a program of rows, in float32 by halves, then float64",
 )
-def solve(task: ChannelSum) -> Offer[Launch] | Unsupported:
+def solve(task: ChannelSum) -> Offer[Launch]:
     """Compile y = sum of x along a row, of each channel one."""
     missing = unavailable()
     if missing is not None:
-        return Unsupported(missing)
+        raise Unsupported(missing)
     shape = task.images, task.spots
     cut = Cut(1, shape[0] * shape[1], task.channels) if task.last else Cut(task.channels, shape[1], 1, shape[0])
     program = RowProgram(cut, totals={"y": Total("sum", "x")})

@@ -30,20 +30,20 @@ OPERATORS: Mapping[str, str] = {"sum": "ReduceSum", "mean": "ReduceMean", "max":
 
 
 @DEVICE_EVALUATORS.solving(KIND, place=KIND, help="one compiled kernel for each expression")
-def solve(task: Spread) -> Offer[Callable[[], None]] | Unsupported:
+def solve(task: Spread) -> Offer[Callable[[], None]]:
     """Compile an expression for where its operands lie."""
     missing = unavailable()
     if missing is not None:
-        return Unsupported(missing)
+        raise Unsupported(missing)
     reduction = task.program.reduction
     if reduction and (reduction not in OPERATORS or task.dtype is not DataType.FLOAT):
-        return Unsupported(f"it reduces float32 to sums, means and extremes, not {task.dtype} to {reduction!r}")
+        raise Unsupported(f"it reduces float32 to sums, means and extremes, not {task.dtype} to {reduction!r}")
     if any(isinstance(one, Tensor) and not isinstance(one.layout, Strided) for one in task.sources):
-        return Unsupported("an operand lies as a vendor's library wants it")
+        raise Unsupported("an operand lies as a vendor's library wants it")
     try:
         return Offer(_reduced(task) if reduction else _elements(task, task.target))
     except UnsupportedError as error:
-        return Unsupported(error.message)
+        raise Unsupported(error.message) from None
 
 
 def _elements(task: Spread, target: Tensor) -> Callable[[], None]:
@@ -98,13 +98,13 @@ def _reduce(task: Spread, values: Tensor, elements: Callable[[], None], context:
 
 
 @DEVICE_PRODUCTS.solving(KIND, place=KIND, help="the operator MatMul or BatchMatMul")
-def multiply(task: ThereProduct) -> Offer[Callable[[], Tensor]] | Unsupported:
+def multiply(task: ThereProduct) -> Offer[Callable[[], Tensor]]:
     """Multiply by the operator of products, whichever engine has its kernel."""
     missing = unavailable()
     if missing is not None:
-        return Unsupported(missing)
+        raise Unsupported(missing)
     if not task.dtype.is_float:
-        return Unsupported(f"it multiplies floating point, not {task.dtype}")
+        raise Unsupported(f"it multiplies floating point, not {task.dtype}")
     return Offer(partial(_multiplied, task))
 
 

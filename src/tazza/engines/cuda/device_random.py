@@ -23,13 +23,13 @@ from tazza.tensor.offer import Offer, Unsupported
 
 
 @DEVICE_STREAMS.solving(KIND, place=KIND, help="Philox, a thread for four numbers")
-def solve(task: Draw) -> Offer[Callable[[], None]] | Unsupported:
+def solve(task: Draw) -> Offer[Callable[[], None]]:
     """Compile the kernel of a kind of numbers."""
     missing = unavailable()
     if missing is not None:
-        return Unsupported(missing)
+        raise Unsupported(missing)
     if task.kind not in WRITERS:
-        return Unsupported(f"it draws {', '.join(WRITERS)}, not {task.kind} numbers")
+        raise Unsupported(f"it draws {', '.join(WRITERS)}, not {task.kind} numbers")
     begin, size = task.position // WORDS, task.target.size
     threads = -(-(task.position + size) // WORDS) - begin if size else 0
     words: dict[str, Word] = {

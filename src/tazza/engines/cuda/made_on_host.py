@@ -124,16 +124,16 @@ def register_host_made(schema: OpSchema) -> None:
         return
     function, parameters = reference.function, reference.parameters
 
-    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
+    def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
         del context, inputs
         read = {*parameters} & {*op.input_letters}
         there = sorted(letter for letter in read if not op.schema.inputs_by_letter[letter].host)
         if there:
-            return Unsupported(f"it reads {', '.join(there)}, on the device")
+            raise Unsupported(f"it reads {', '.join(there)}, on the device")
         if op.schema.dynamic:
-            return Unsupported("how large its output is hangs on data")
+            raise Unsupported("how large its output is hangs on data")
         if any(not isinstance(spec, TensorSpec) or spec.dtype is DataType.STRING for spec in outputs):
-            return Unsupported("strings do not lie on a device")
+            raise Unsupported("strings do not lie on a device")
         return HostLaunch(function, parameters, op, constant=schema.effects is Effects.PURE and not read)
 
     make_on_demand(schema.type, prepare, "made on the host by its definition, and copied")

@@ -29,16 +29,14 @@ from tazza.operator import Expression, LaidOut, Launch, OpSchema, OpView, Spec, 
 from tazza.tensor import DataType
 
 
-def prepare_formula(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | LaidOut | Unsupported:
+def prepare_formula(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | LaidOut:
     """Compile an operator's formulas for these operands."""
     del context
     host = {letter for letter, declared in op.schema.inputs_by_letter.items() if declared.host}
     try:
         return plan_formula(op, inputs, outputs, partial(_launch, host=host), kinds=MEMORY)
     except UnsupportedError as error:
-        return Unsupported(error.message)
+        raise Unsupported(error.message) from None
 
 
 EACH, MANY = 4, 1 << 20

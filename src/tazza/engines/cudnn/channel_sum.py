@@ -18,11 +18,11 @@ START_NS, BYTES_PER_NS = 20000.0, 1000.0
 
 
 @CHANNEL_SUMS.solving(NAME, place=KIND, dtype=tuple(TYPES), help="cudnnConvolutionBackwardBias")
-def solve(task: ChannelSum) -> Offer[Launch] | Unsupported:
+def solve(task: ChannelSum) -> Offer[Launch]:
     """Describe the blob as images of one row."""
     missing = CUDNN.missing()
     if missing is not None:
-        return Unsupported(missing)
+        raise Unsupported(missing)
     dims = (task.images, task.spots, task.channels) if task.last else (task.images, task.channels, task.spots)
     form = form_of(dims, task.last)
     given = (task.read, form), (task.written, bias_of(form))

@@ -93,31 +93,30 @@ def form_of(dims: Sequence[int], last: bool) -> Form:
     return Form(tuple(extents), tuple(steps))
 
 
-def refusal(specs: Sequence[Spec | None], window: Window) -> Unsupported | None:
-    """Return why nothing is convolved of these, or None."""
+def check_image(specs: Sequence[Spec | None], window: Window) -> None:
+    """Refuse what nothing is convolved of."""
     kinds = {spec.dtype for spec in specs if isinstance(spec, TensorSpec)}
     if len(kinds) != 1 or not kinds <= TYPES.keys():
         told = ", ".join(sorted(kind.label for kind in kinds))
-        return Unsupported(f"it takes float32, float16 and bfloat16, all blobs of one type, not {told}")
+        raise Unsupported(f"it takes float32, float16 and bfloat16, all blobs of one type, not {told}")
     if min((*window.head, *window.tail), default=0) < 0:
-        return Unsupported(f"pads {window.head} before and {window.tail} behind the image cut something off")
-    return Unsupported("images of more than three dimensions") if window.rank > MOST_DIMENSIONS else None
+        raise Unsupported(f"pads {window.head} before and {window.tail} behind the image cut something off")
+    if window.rank > MOST_DIMENSIONS:
+        raise Unsupported("images of more than three dimensions")
 
 
-def wishes_of(op: OpView, direction: Direction) -> Wishes | Unsupported:
+def wishes_of(op: OpView, direction: Direction) -> Wishes:
     """Return what an operator asks of the plan for a direction."""
     number = _forced(op, direction)
-    if isinstance(number, Unsupported):
-        return number
     if number >= 0 and number not in ALGORITHMS[direction]:
-        return Unsupported(f"{_FORCING[direction][0]} = {number} is no algorithm of the library")
+        raise Unsupported(f"{_FORCING[direction][0]} = {number} is no algorithm of the library")
     asked = bool(op.arguments.get("exhaustive_search", 0)) or bool(op.cudnn_exhaustive_search)
     steady = STEADY.value if op.deterministic is None else bool(op.deterministic)
     forced = ALGORITHMS[direction].get(number)
     return Wishes(op.ws_nbytes_limit, TF32.value, forced, SEARCH.value or asked, steady)
 
 
-def _forced(op: OpView, direction: Direction) -> int | Unsupported:
+def _forced(op: OpView, direction: Direction) -> int:
     """Return the number of the algorithm that is forced, or -1."""
     name, place = _FORCING[direction]
     listed: list[int] = op.force_algo
@@ -125,5 +124,5 @@ def _forced(op: OpView, direction: Direction) -> int | Unsupported:
         return int(getattr(op, name))
     alone = [one for one, _ in _FORCING.values() if getattr(op, one) >= 0]
     if len(listed) != len(_FORCING) or alone:
-        return Unsupported(f"force_algo = {listed} has three numbers, and none of them alone beside it ({alone})")
+        raise Unsupported(f"force_algo = {listed} has three numbers, and none of them alone beside it ({alone})")
     return listed[place]

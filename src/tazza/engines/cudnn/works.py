@@ -31,7 +31,7 @@ class Convolution:
     steps: tuple[Behind, ...] = ()
 
 
-def works_of(op: OpView, context: Context, image: Problem, task: Convolution) -> list[Work] | Unsupported:
+def works_of(op: OpView, context: Context, image: Problem, task: Convolution) -> list[Work]:
     """Return the calls for a task: one run of a plan, or of several, where no plan does all of it."""
     target = {"X": image.X, "W": image.W, "Y": image.Y}[task.direction.value]
     if 0 in target.dims:
@@ -39,13 +39,9 @@ def works_of(op: OpView, context: Context, image: Problem, task: Convolution) ->
     if image.empty:
         return _of_nothing(context, image, task, target)
     wishes = wishes_of(op, task.direction)
-    if isinstance(wishes, Unsupported):
-        return wishes
     if wishes.forced is not None and task.steps == (Behind.BIAS,):  # engines that add one too have other numbers
         alone = works_of(op, context, image, replace(task, steps=()))
-        return (
-            alone if isinstance(alone, Unsupported) else [*alone, *bias_on(context, image, target, task.letters["Y"])]
-        )
+        return [*alone, *bias_on(context, image, target, task.letters["Y"])]
     if task.steps:
         wishes = replace(wishes, forced=None)
     problem = replace(image, direction=task.direction, steps=task.steps)
@@ -54,14 +50,14 @@ def works_of(op: OpView, context: Context, image: Problem, task: Convolution) ->
         return [Planned(problem, wishes, plan, task.letters)]
     if wishes.forced is not None:
         words = f"no engine of cuDNN computes this by the algorithm {wishes.forced.name}, which is asked for"
-        return Unsupported(words)
-    return Unsupported(f"cuDNN has no engine for {task.direction.name.lower().replace('_', ' ')} of this convolution")
+        raise Unsupported(words)
+    raise Unsupported(f"cuDNN has no engine for {task.direction.name.lower().replace('_', ' ')} of this convolution")
 
 
-def _of_nothing(context: Context, image: Problem, task: Convolution, target: Form) -> list[Work] | Unsupported:
+def _of_nothing(context: Context, image: Problem, task: Convolution, target: Form) -> list[Work]:
     """Return what makes sums of nothing: zeros, or the bias."""
     if any(step is not Behind.BIAS for step in task.steps):
-        return Unsupported("there is nothing to convolve, and something follows")
+        raise Unsupported("there is nothing to convolve, and something follows")
     device, letter = queue_of(context).device, task.letters[task.direction.value]
     zeros: list[Work] = [Older(device, "cudnnSetTensor", image.dtype, (letter, target))]
     return [*zeros, *bias_on(context, image, target, letter)] if "b" in task.letters else zeros
@@ -87,22 +83,14 @@ def sums_of(context: Context, image: Problem, slope: Form, letters: tuple[str, s
     return [Lent(CHANNEL_SUMS.choose(task).run)]
 
 
-def forward_launch(
-    op: OpView, context: Context, image: Problem | Unsupported, steps: tuple[Behind, ...]
-) -> Launch | Unsupported:
+def forward_launch(op: OpView, context: Context, image: Problem, steps: tuple[Behind, ...]) -> Launch:
     """Return the launch of Y of X, W, and whatever else an operator reads."""
-    if isinstance(image, Unsupported):
-        return image
     letters = {letter: letter for letter in ("X", "W", "Y", *op.input_letters)}
     return joined(works_of(op, context, image, Convolution(Direction.FORWARD, letters, steps)))
 
 
-def gradient_launch(
-    op: OpView, context: Context, image: Problem | Unsupported, filters: Convolution, data: Convolution
-) -> Launch | Unsupported:
+def gradient_launch(op: OpView, context: Context, image: Problem, filters: Convolution, data: Convolution) -> Launch:
     """Return the launch of dW, and of db and dX where these are asked for, which sees dY as the image or the result."""
-    if isinstance(image, Unsupported):
-        return image
     slope = image.Y if filters.letters["Y"] == "dY" else image.X
     parts = [works_of(op, context, image, filters)]
     if "db" in op.output_letters:
@@ -112,11 +100,6 @@ def gradient_launch(
     return joined(*parts)
 
 
-def joined(*parts: list[Work] | Unsupported) -> Launch | Unsupported:
-    """Return the launch of several tasks, or why one of them is refused."""
-    works: list[Work] = []
-    for part in parts:
-        if isinstance(part, Unsupported):
-            return part
-        works += part
-    return CudnnLaunch(tuple(works))
+def joined(*parts: list[Work]) -> Launch:
+    """Return the launch of several tasks."""
+    return CudnnLaunch(tuple(work for part in parts for work in part))

@@ -79,11 +79,11 @@ class Sizes:
         return replace(self, N=1, P=self.N * self.P) if self.last else self
 
 
-def describe(op: OpView, X: TensorSpec, W: TensorSpec) -> Sizes | Unsupported:
+def describe(op: OpView, X: TensorSpec, W: TensorSpec) -> Sizes:
     """Return the sizes of a convolution of these inputs."""
     window, sizes = conv_window(op, X.shape, W.shape)
     if window.far > MOST_BEYOND:
-        return Unsupported(f"{window} reaches far beyond the image")
+        raise Unsupported(f"{window} reaches far beyond the image")
     out = cast("Shape", sizes)
     last = op.order.upper() == "NHWC"
     image, C = (X.shape[1:-1], X.shape[-1]) if last else (X.shape[2:], X.shape[1])
@@ -255,16 +255,14 @@ def _row_major(letter: str, spec: Spec) -> bool:
     return contiguous(spec)
 
 
-def prepare_conv(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch | Unsupported:
+def prepare_conv(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
     del context
     letters = (*op.input_letters, *op.output_letters)
     blobs = zip(letters, (*inputs, *outputs), strict=True)
     strided = [f"{letter} is {spec}" for letter, spec in blobs if not contiguous(spec)]
     if strided:
-        return Unsupported(f"{', '.join(strided)}: a GEMM needs row-major")
+        raise Unsupported(f"{', '.join(strided)}: a GEMM needs row-major")
     sizes = describe(op, *cast("tuple[TensorSpec, TensorSpec]", tuple(inputs[:2])))
-    if isinstance(sizes, Unsupported):
-        return sizes
     backward = op.schema in CONV_GRADIENTS
     return (ConvGradientLaunch if backward else ConvLaunch)(
         sizes, frozenset(letters), not backward and shares_buffer(op)

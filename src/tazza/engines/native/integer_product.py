@@ -26,13 +26,13 @@ THREAD_NS = 10_000
 
 
 @INTEGER_PRODUCTS.solving("native", help="AND and counts of bits on packed planes, compiled")
-def bit_plane_product(task: ProductTask) -> Offer[IntegerProduct] | Unsupported:
+def bit_plane_product(task: ProductTask) -> Offer[IntegerProduct]:
     """AND, carry-save adders, and a count of bits at the end."""
     if not (task.a.is_packed or task.b.is_packed):
-        return Unsupported("neither factor is planes of bits")
+        raise Unsupported("neither factor is planes of bits")
     reason = unavailable()
     if reason is not None:
-        return Unsupported(reason)
+        raise Unsupported(reason)
     return Offer(functools.partial(compute, task), estimate_ns=_estimate_ns(task))
 
 

@@ -77,12 +77,12 @@ class Plan(NamedTuple):
 
 
 @EVALUATORS.solving("native", help="one compiled loop for each expression", priority=10)
-def prepare(task: Sweep) -> Prepared | Unsupported:
+def prepare(task: Sweep) -> Prepared:
     """Find or compile the kernel of a task, and write its block."""
     missing = unavailable()
     refusal = _refusal(task.program) if missing is None else missing
     if refusal is not None:
-        return Unsupported(refusal)
+        raise Unsupported(refusal)
     if task.program.reduction:
         return prepare_reduction(task)
     arrays = (*task.sources, *task.targets)

@@ -51,11 +51,11 @@ Write = Callable[[Lines, DataType, int], None]
     help="vector code of our own, rows shared among the threads by their elements",
     priority=15,
 )
-def prepare(task: SparseTask) -> Offer[Multiply] | Unsupported:
+def prepare(task: SparseTask) -> Offer[Multiply]:
     """Return what computes a product, or why it is not compiled."""
     reason = unavailable()
     if reason is not None:
-        return Unsupported(reason)
+        raise Unsupported(reason)
     if task.form is not Form.ROWS and task.dtype in _HALF:
         multiply = functools.partial(_multiply_wide, task.bare())
     elif _is_spread(task):

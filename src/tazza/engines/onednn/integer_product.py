@@ -39,11 +39,11 @@ PRODUCT_NS, UNPACKING_NS, CALL_NS = 0.0065, 0.15, 150_000
 
 
 @INTEGER_PRODUCTS.solving("onednn", help="oneDNN's matmul of bytes")
-def byte_product(task: ProductTask) -> Offer[IntegerProduct] | Unsupported:
+def byte_product(task: ProductTask) -> Offer[IntegerProduct]:
     """Integers as bytes; planes of bits are unpacked first."""
     reason = _refusal(task)
     if reason is not None:
-        return Unsupported(reason)
+        raise Unsupported(reason)
     return Offer(functools.partial(compute, task), estimate_ns=_estimate_ns(task))
 
 

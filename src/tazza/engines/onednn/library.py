@@ -26,6 +26,7 @@ from tazza.runtime.files import kind_of, one_line
 from tazza.runtime.flags import flag
 from tazza.runtime.fork import check_threads, freed_in_child, threads_lost
 from tazza.runtime.openmp import openmp_unavailable, use_own_functions
+from tazza.tensor.offer import Unsupported
 
 PATH = flag("onednn_library", "", "use this libdnnl.so.3 (oneDNN 3 on OpenMP) instead of that of onednn-cpu-gomp")
 DISTRIBUTION = "onednn-cpu-gomp"
@@ -34,8 +35,8 @@ OLDEST = (3, 2)
 REMEDY = f"pip install {DISTRIBUTION} (Linux on x86-64)"
 
 
-class Unimplemented(KernelError):
-    """OneDNN has no implementation for what was asked; a kernel answers `Unsupported` to it."""
+class Unimplemented(Unsupported):
+    """OneDNN has no implementation for what was asked."""
 
 
 class _Declarations:

@@ -34,12 +34,12 @@ def onednn(
     batch_invariant: bool = False,
     estimate_ns: Estimate | None = None,
 ) -> Callable[[Translate], Translate]:
-    """Register `translate(op, specs) -> Launch | LaidOut | Unsupported` as the kernel of schemas.
+    """Register `translate(op, specs) -> Launch | LaidOut` as the kernel of schemas.
 
     `specs` maps letters of inputs and outputs to their specs; blobs of a variadic letter are `X0`, `X1` ...; letters of
     absent optional blobs are missing. Without being asked, the kernel
 
-    - answers `Unsupported` where oneDNN has no implementation (`Unimplemented` was raised) or a blob holds no tensor,
+    - refuses where oneDNN has no implementation (`Unimplemented`) or a blob holds no tensor,
     - is shown the layouts of `accepts` only: the dense ones,
     - never sees specs with 0 elements: with `empty="zero"` the outputs are filled with 0 where only first extents are 0
       (sums over no images that go on from no others; outputs without elements need nothing), else another engine gets
@@ -55,19 +55,14 @@ def onednn(
         def prepare(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Offered:
             del context
             specs = name_specs(op, inputs, outputs)
-            if isinstance(specs, Unsupported):
-                return specs
             hollow = {letter: spec for letter, spec in specs.items() if spec.size == 0}
             if hollow:
                 return _hollow(op, specs, empty, hollow)
 
             def make() -> Answer:
                 require_room(ROOM_BYTES, "oneDNN")
-                try:
-                    with steadily(op.batch_invariant):
-                        return _checked(op, translate(op, specs), specs)
-                except Unimplemented as error:
-                    return Unsupported(error.message)
+                with steadily(op.batch_invariant):
+                    return _checked(op, translate(op, specs), specs)
 
             expected_ns = None if estimate_ns is None else estimate_ns(op, specs)
             return make() if expected_ns is None else Offer(make, estimate_ns=expected_ns)
@@ -91,15 +86,15 @@ def _takes(epilogue: Expression) -> bool:
     return True
 
 
-def name_specs(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> dict[str, TensorSpec] | Unsupported:
-    """Return specs by letter, numbered where the letter is variadic; or that one is no tensor of known shape."""
+def name_specs(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> dict[str, TensorSpec]:
+    """Return specs by letter, numbered where the letter is variadic; all are to be tensors of known shape."""
     named: dict[str, TensorSpec] = {}
     letters = (*op.input_letters, *op.output_letters)
     variadic = {one.name for one in (*op.schema.inputs, *op.schema.outputs) if one.variadic}
     count: dict[str, int] = {}
     for letter, spec in zip(letters, (*inputs, *outputs), strict=True):
         if not isinstance(spec, TensorSpec) or not spec.shape_known:
-            return Unsupported(f"{letter} is {spec}: not a tensor of known shape")
+            raise Unsupported(f"{letter} is {spec}: not a tensor of known shape")
         place = count.get(letter, 0)
         count[letter] = place + 1
         named[f"{letter}{place}" if letter in variadic else letter] = spec
@@ -117,7 +112,7 @@ def _checked(op: OpView, answer: Answer, specs: dict[str, TensorSpec]) -> Answer
         if name not in op.definition.input or spec is None or layout == spec.layout:
             continue
         if layouts.get(op.input_letters[list(op.definition.input).index(name)]) != layout:
-            return Unsupported(f"{letter} = {name!r} overwrites an input ({spec}), oneDNN would write it as {layout}")
+            raise Unsupported(f"{letter} = {name!r} overwrites an input ({spec}), oneDNN would write it as {layout}")
     return answer
 
 
@@ -129,7 +124,7 @@ def _hollow(op: OpView, specs: dict[str, TensorSpec], empty: str, hollow: dict[s
     if all(letter in hollow for letter in op.output_letters):
         return ZeroLaunch(tuple(op.output_letters))  # there is nothing to write, whatever the operator
     words = ", ".join(f"{letter} is {spec}" for letter, spec in hollow.items())
-    return Unsupported(f"{words}: without elements")
+    raise Unsupported(f"{words}: without elements")
 
 
 def _goes_on(op: OpView, hollow: dict[str, TensorSpec]) -> bool:

@@ -41,21 +41,18 @@ KERNEL_BYTES = 160 << 10
 
 
 @PRODUCTS.solving("onednn", dtype=TYPES, help="oneDNN's matmul", priority=20)
-def matmul(form: ProductForm) -> Offer[Multiply] | Unsupported:
+def matmul(form: ProductForm) -> Offer[Multiply]:
     """Return the kernel of a form, or why there is none."""
     reason = unavailable()
     if reason is not None:
-        return Unsupported(reason)
+        raise Unsupported(reason)
     if form.flops < LEAST_FLOPS:
-        return Unsupported(f"{form.flops} operations < {LEAST_FLOPS}: NumPy is done before a call is put together")
+        raise Unsupported(f"{form.flops} operations < {LEAST_FLOPS}: NumPy is done before a call is put together")
     if form.beta is Beta.OTHER:
-        return Unsupported("a primitive is made for one beta, which is 0 or 1 here")
-    try:
-        found = _describe(form)
-    except Unimplemented as error:
-        return Unsupported(error.message)
+        raise Unsupported("a primitive is made for one beta, which is 0 or 1 here")
+    found = _describe(form)
     if found.is_slow or (form.a.dtype is DataType.BFLOAT16 and not found.is_best):
-        return Unsupported(f"oneDNN has only code that is slower than NumPy's BLAS for it ({found.implementation})")
+        raise Unsupported(f"oneDNN has only code that is slower than NumPy's BLAS for it ({found.implementation})")
     return Offer(_multiply(found, form.scaled), nbytes=KERNEL_BYTES)
 
 

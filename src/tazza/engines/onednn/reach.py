@@ -17,27 +17,23 @@ MOST_TAPS = 1 << 12
 """Elements that a pooling kernel may have if the image has fewer."""
 
 
-def spatial_dimensions(window: Window) -> Unsupported | None:
+def check_dimensions(window: Window) -> None:
     """Refuse windows over no dimension, or more than oneDNN has."""
-    if 0 < window.rank <= MOST_SPATIAL:
-        return None
-    return Unsupported(f"X has {window.rank} spatial dimensions, oneDNN takes 1 to {MOST_SPATIAL}")
+    if not 0 < window.rank <= MOST_SPATIAL:
+        raise Unsupported(f"X has {window.rank} spatial dimensions, oneDNN takes 1 to {MOST_SPATIAL}")
 
 
-def far_steps(window: Window, tail: tuple[int, ...]) -> Unsupported | None:
+def check_steps(window: Window, tail: tuple[int, ...]) -> None:
     """Refuse steps and pads over which oneDNN's loops run, although the image has nothing there."""
     whole = replace(window, tail=tail)
-    if whole.far <= MOST_STEP:
-        return None
-    pads = f"pads {list(whole.head)} and {list(whole.tail)}"
-    return Unsupported(
-        f"strides {list(whole.stride)}, dilations {list(whole.dilation)}, {pads}: oneDNN counts them out"
-    )
+    if whole.far > MOST_STEP:
+        pads = f"pads {list(whole.head)} and {list(whole.tail)}"
+        steps = f"strides {list(whole.stride)}, dilations {list(whole.dilation)}"
+        raise Unsupported(f"{steps}, {pads}: oneDNN counts them out")
 
 
-def many_taps(window: Window, image: Sequence[int | None]) -> Unsupported | None:
+def check_taps(window: Window, image: Sequence[int | None]) -> None:
     """Refuse kernels that have more elements than the image has places."""
     places = math.prod(1 if extent is None else extent for extent in image)
     if window.size > max(MOST_TAPS, places):
-        return Unsupported(f"a kernel {window.kernel} over {places} places: oneDNN counts all its elements")
-    return None
+        raise Unsupported(f"a kernel {window.kernel} over {places} places: oneDNN counts all its elements")

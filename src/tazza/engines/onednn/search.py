@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 
 from tazza.data_class import dataclass
 from tazza.engines.onednn.library import Unimplemented
-from tazza.engines.onednn.prepare import Answer, name_specs
+from tazza.engines.onednn.prepare import name_specs
 from tazza.engines.onednn.primitive import PrimitiveDescriptor, first_fast
-from tazza.operator import LaidOut, OpSchema, OpView, Spec, Unsupported, kernel_key
+from tazza.operator import LaidOut, OpSchema, OpView, Spec, kernel_key
 from tazza.operator.choice import VARIANTS, Variant
 from tazza.tensor import TensorSpec
 
@@ -48,7 +48,7 @@ class Requests:
             return self.otherwise.best()
 
 
-Ask: TypeAlias = Callable[[OpView, dict[str, TensorSpec]], Requests | Unsupported]
+Ask: TypeAlias = Callable[[OpView, dict[str, TensorSpec]], Requests]
 
 
 def searched(*schemas: OpSchema) -> Callable[[Ask], Ask]:
@@ -62,19 +62,12 @@ def searched(*schemas: OpSchema) -> Callable[[Ask], Ask]:
     return decorate
 
 
-def best(requests: Requests | Unsupported) -> Answer:
-    """Return what a kernel answers: the first fast way, or why there is none."""
-    return requests if isinstance(requests, Unsupported) else requests.best()
-
-
 def _variants(ask: Ask, op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> list[Variant]:
     """Return all variants of an operator for these specs, reference code left out; none where there is no choice."""
     specs = name_specs(op, inputs, outputs)
-    if isinstance(specs, Unsupported) or any(spec.size == 0 for spec in specs.values()):
+    if any(spec.size == 0 for spec in specs.values()):
         return []
     requests = ask(op, specs)
-    if isinstance(requests, Unsupported):
-        return []
     found: dict[tuple[Any, ...], Variant] = {}
     for way, request in requests.ways.items():
         for one in _implementations(request):

@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeAlias, TypeGuard, cast
 
 from tazza.data_class import dataclass
@@ -50,6 +50,7 @@ from tazza.runtime.machine import best_s
 from tazza.runtime.native_code import processor
 from tazza.runtime.threads import thread_count
 from tazza.tensor import Storage, Tensor, TensorSpec
+from tazza.tensor.offer import Unsupported, answered
 
 EXHAUSTIVE = flag(
     "exhaustive_search", False, "planned nets time every variant of operators that have some", kernels=True
@@ -226,7 +227,8 @@ def _ways(
         look = VARIANTS.get((op.type, place, engine)) if why_unavailable(op.type, place, engine) is None else None
         if look is not None:
             kernel = find_kernel(op.type, place, engine)
-            found += [_Way(kernel, variant) for variant in look(op, *seen_by(kernel, op, inputs, outputs))]
+            variants = answered(partial(look, op, *seen_by(kernel, op, inputs, outputs)))
+            found += [] if isinstance(variants, Unsupported) else [_Way(kernel, one) for one in variants]
     if all(way.kernel is not chosen.kernel for way in found):
         found.insert(0, _Way(chosen.kernel, Variant.only(LaidOut(chosen.launch, chosen.layouts))))
     return found

@@ -37,7 +37,7 @@ from tazza.operator import (
     together,
 )
 from tazza.ops.reduce.moment import moments, normalization_gradient
-from tazza.ops.shape.axis import agree, cut, matrix, product, shapes_agree
+from tazza.ops.shape.axis import agree, axes_from, cut, matrix, product, shapes_agree
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
@@ -251,7 +251,9 @@ def layer_norm_gradient_kernel(
 
 def layer_norm_gradient_rows(op: OpView, specs: Mapping[str, TensorSpec]) -> tuple[RowProgram, ...]:
     """Of columns, which are summed over rows, where parameters are there; then of rows."""
-    rows, columns = (math.prod(extents) for extents in cut(op, "axis", "X", specs["X"].shape))
+    X = specs["X"]
+    columns = math.prod(X.shape[axis] for axis in axes_from(op.axis, len(X.shape)))
+    rows = X.size // max(columns, 1)
     dz = "dY * gamma" if op.elementwise_affine else "dY"
     totals = {"slopes": Total("sum", dz), "dots": Total("sum", f"{dz} * (X - mean)")}
     row = {

@@ -6,7 +6,7 @@ import math
 
 from tazza.codegen.block import Slot
 from tazza.engines.cublas import cublas_kernel
-from tazza.engines.cublas.nn.fc import matrix_extents, refusal
+from tazza.engines.cublas.nn.fc import check_product, matrix_extents
 from tazza.engines.cublas.product import Batch, Product, ProductLaunch
 from tazza.operator import Launch, OpView, Unsupported
 from tazza.ops.math.matmul import BATCH_MATMUL, MATMUL
@@ -14,19 +14,17 @@ from tazza.tensor import TensorSpec
 
 
 @cublas_kernel(MATMUL)
-def matmul(op: OpView, A: TensorSpec, B: TensorSpec, Y: TensorSpec) -> Launch | Unsupported:
+def matmul(op: OpView, A: TensorSpec, B: TensorSpec, Y: TensorSpec) -> Launch:
     rows, columns = matrix_extents(op, "axis_a", "A", A), matrix_extents(op, "axis_b", "B", B)
     M, K = rows[::-1] if op.trans_a else rows
     N = columns[0] if op.trans_b else columns[1]
-    reason = refusal([A, B, Y], (M, N, K))  # the value of `like` is not read
-    if reason is not None:
-        return reason
+    check_product([A, B, Y], (M, N, K))  # the value of `like` is not read
     flipped = bool(op.trans_a), bool(op.trans_b)
     return ProductLaunch(A.dtype, (Product(Slot("A"), Slot("B"), Slot("Y"), (M, N, K), flipped),))
 
 
 @cublas_kernel(BATCH_MATMUL)
-def batch_matmul(op: OpView, A: TensorSpec, B: TensorSpec, Y: TensorSpec) -> Launch | Unsupported:
+def batch_matmul(op: OpView, A: TensorSpec, B: TensorSpec, Y: TensorSpec) -> Launch:
     a, b, flipped = tuple(A.shape), tuple(B.shape), (bool(op.trans_a), bool(op.trans_b))
     if len(a) == 1:
         a, flipped = (1, *a), (False, flipped[1])
@@ -36,10 +34,8 @@ def batch_matmul(op: OpView, A: TensorSpec, B: TensorSpec, Y: TensorSpec) -> Lau
     batches = a[:-2], b[:-2]
     counts = math.prod(batches[0]), math.prod(batches[1])
     if batches[0] != batches[1] and 1 not in counts:
-        return Unsupported("batches are broadcast against each other")
-    reason = refusal([A, B, Y], (M, N, K, *counts))
-    if reason is not None:
-        return reason
+        raise Unsupported("batches are broadcast against each other")
+    check_product([A, B, Y], (M, N, K, *counts))
     count = Y.size // max(1, M * N)
     batch = Batch(count, (0 if counts[0] == 1 else M * K, 0 if counts[1] == 1 else K * N, M * N))
     return ProductLaunch(A.dtype, (Product(Slot("A"), Slot("B"), Slot("Y"), (M, N, K), flipped, batch=batch),))

@@ -21,35 +21,31 @@ def matrix_extents(op: OpView, axis: str, letter: str, spec: TensorSpec) -> tupl
     return rows, columns
 
 
-def refusal(specs: Sequence[Spec], extents: Sequence[int]) -> Unsupported | None:
-    """Return why no product is made of these, or None."""
+def check_product(specs: Sequence[Spec], extents: Sequence[int]) -> None:
+    """Refuse what no product is made of."""
     kinds = {spec.dtype for spec in specs if isinstance(spec, TensorSpec)}
     if len(kinds) != 1 or not kinds <= TYPES.keys():
-        return Unsupported(f"it multiplies floating point of one type, not {', '.join(map(str, specs))}")
-    return Unsupported("an extent is beyond 2^31 - 1") if max(extents) > LARGEST else None
+        raise Unsupported(f"it multiplies floating point of one type, not {', '.join(map(str, specs))}")
+    if max(extents) > LARGEST:
+        raise Unsupported("an extent is beyond 2^31 - 1")
 
 
 def _register(layer: OpSchema, gradient: OpSchema, *, features_first: bool) -> None:
     """Register a layer whose W is (M, K) where features come first, else (K, M)."""
 
     @cublas_kernel(layer)
-    def fc(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec, Y: TensorSpec) -> Launch | Unsupported:
+    def fc(op: OpView, X: TensorSpec, W: TensorSpec, b: TensorSpec, Y: TensorSpec) -> Launch:
         (N, K), M = matrix_extents(op, "axis", "X", X), b.size
-        reason = refusal([X, W, b, Y], (N, K, M))
-        if reason is not None:
-            return reason
+        check_product([X, W, b, Y], (N, K, M))
         bias = Product(Ones(N), Slot("b"), Slot("Y"), (N, M, 1))
         turned = False, features_first
         return ProductLaunch(X.dtype, (bias, Product(Slot("X"), Slot("W"), Slot("Y"), (N, M, K), turned, added=True)))
 
     @cublas_kernel(gradient)
-    def fc_gradient(op: OpView, X: TensorSpec, db: TensorSpec, specs: Mapping[str, TensorSpec]) -> Launch | Unsupported:
+    def fc_gradient(op: OpView, X: TensorSpec, db: TensorSpec, specs: Mapping[str, TensorSpec]) -> Launch:
         (N, K), M = matrix_extents(op, "axis", "X", X), db.size
-        reason = refusal(
-            [one for letter, one in specs.items() if letter != "W" or "dX" in specs], (N, K, M)
-        )  # W is read for dX
-        if reason is not None:
-            return reason
+        read = [one for letter, one in specs.items() if letter != "W" or "dX" in specs]  # W is read for dX
+        check_product(read, (N, K, M))
         x, W, dY = Slot("X"), Slot("W"), Slot("dY")
         weights = (
             Product(dY, x, Slot("dW"), (M, K, N), (True, False))

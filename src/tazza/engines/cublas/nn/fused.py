@@ -8,7 +8,7 @@ from tazza.codegen.block import Slot
 from tazza.codegen.prepare import flat
 from tazza.engines.cublas import KIND, NAME, cublas_kernel
 from tazza.engines.cublas.layer import LayerLaunch
-from tazza.engines.cublas.nn.fc import matrix_extents, refusal
+from tazza.engines.cublas.nn.fc import check_product, matrix_extents
 from tazza.engines.cublas.product import ProductLaunch
 from tazza.operator import Launch, OpView, Unsupported, kernel_key
 from tazza.operator.choice import EPILOGUES
@@ -17,18 +17,16 @@ from tazza.tensor import DataType, TensorSpec
 
 
 @cublas_kernel(FUSED_FC)
-def fused_fc(op: OpView, X: TensorSpec, b: TensorSpec, specs: Mapping[str, TensorSpec]) -> Launch | Unsupported:
+def fused_fc(op: OpView, X: TensorSpec, b: TensorSpec, specs: Mapping[str, TensorSpec]) -> Launch:
     (N, K), M = matrix_extents(op, "axis", "X", X), b.size
-    reason = refusal(flat(specs), (N, K, M))
-    if reason is not None:
-        return reason
+    check_product(flat(specs), (N, K, M))
     found = sum_and_relu(epilogue_of(op))
     if found is None or found.operands != op.operands:
-        return Unsupported(f"no product has the epilogue {op.epilogue!r}")
+        raise Unsupported(f"no product has the epilogue {op.epilogue!r}")
     if 0 in (N, M):
         return ProductLaunch(X.dtype, ())
     if X.dtype is DataType.DOUBLE or K == 0:
-        return Unsupported("float64, or sums of nothing")
+        raise Unsupported("float64, or sums of nothing")
     return LayerLaunch(X.dtype, (N, M, K), operand=Slot("S", 0) if found.operands else None, rectified=found.rectified)
 
 

@@ -50,10 +50,10 @@ class DropoutLaunch:
 
 
 @translated(DROPOUT)
-def dropout(op: OpView, X: TensorSpec) -> Launch | Unsupported:
+def dropout(op: OpView, X: TensorSpec) -> Launch:
     """Compile the product with the mask; a test copies X."""
     if X.dtype not in FLOAT | HALVES:
-        return Unsupported(f"it computes in float32, not {X.dtype.label}")
+        raise Unsupported(f"it computes in float32, not {X.dtype.label}")
     if op.is_test:
         return DropoutLaunch(RegroupLaunch(), 1.0)
     scale = np.float32(1) / (np.float32(1) - np.float32(op.ratio))

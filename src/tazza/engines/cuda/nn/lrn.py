@@ -54,12 +54,11 @@ def _scale(t: Threads, i: Term, dtype: DataType) -> Term:
     return t.real("bias") + t.real("weight") * _window(t, i, ("before", "behind"), square)
 
 
-def _refusal(specs: Mapping[str, TensorSpec]) -> Unsupported | None:
-    """Return why these are not normalized: they are not of one narrow type of floating point."""
+def _check(specs: Mapping[str, TensorSpec]) -> None:
+    """Refuse blobs that are not of one narrow type of floating point."""
     kinds = {spec.dtype for spec in specs.values()}
-    if len(kinds) == 1 and kinds <= TYPES:
-        return None
-    return Unsupported(f"it computes in float32, not {', '.join(sorted(kind.label for kind in kinds))}")
+    if len(kinds) != 1 or not kinds <= TYPES:
+        raise Unsupported(f"it computes in float32, not {', '.join(sorted(kind.label for kind in kinds))}")
 
 
 def _power(t: Threads, scale: Term) -> Term:
@@ -68,11 +67,10 @@ def _power(t: Threads, scale: Term) -> Term:
 
 
 @translated(LRN)
-def lrn(op: OpView, X: TensorSpec, specs: Mapping[str, TensorSpec]) -> Launch | Unsupported:
+def lrn(op: OpView, X: TensorSpec, specs: Mapping[str, TensorSpec]) -> Launch:
     """Compile LRN, with and without scale."""
-    reason, dtype = _refusal(specs), X.dtype
-    if reason is not None:
-        return reason
+    _check(specs)
+    dtype = X.dtype
     made = [letter for letter in ("Y", "scale") if letter in op.output_letters]
 
     def write(t: Threads, i: Term) -> None:
@@ -86,11 +84,10 @@ def lrn(op: OpView, X: TensorSpec, specs: Mapping[str, TensorSpec]) -> Launch | 
 
 
 @translated(LRN_GRADIENT)
-def lrn_gradient(op: OpView, X: TensorSpec, specs: Mapping[str, TensorSpec]) -> Launch | Unsupported:
+def lrn_gradient(op: OpView, X: TensorSpec, specs: Mapping[str, TensorSpec]) -> Launch:
     """Compile scale, and then the gradient."""
-    reason, dtype = _refusal(specs), X.dtype
-    if reason is not None:
-        return reason
+    _check(specs)
+    dtype = X.dtype
 
     def scales(t: Threads, i: Term) -> None:
         t.store_wide("scale", i, _scale(t, i, dtype), DataType.DOUBLE)

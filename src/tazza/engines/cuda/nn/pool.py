@@ -140,17 +140,17 @@ class Windows:
 
 
 @translated(*pools.schemas, *pool_gradients.schemas)
-def pool(op: OpView, X: TensorSpec, dY: TensorSpec | None, specs: Mapping[str, TensorSpec]) -> Launch | Unsupported:
+def pool(op: OpView, X: TensorSpec, dY: TensorSpec | None, specs: Mapping[str, TensorSpec]) -> Launch:
     """Compile a pool, or its gradient."""
     backward, maximum = dY is not None, op.type.startswith("Max")
     target = specs["dX" if backward else "Y"]
     if X.dtype not in TYPES or any(spec.dtype is not X.dtype for spec in specs.values()):
-        return Unsupported(f"it pools floating point, not {X.dtype.label}")
+        raise Unsupported(f"it pools floating point, not {X.dtype.label}")
     window, out = pool_window(op, X.shape)
     if set(window.dilation) - {1}:
-        return Unsupported("windows have holes")
+        raise Unsupported("windows have holes")
     if min(window.head, default=0) < 0:
-        return Unsupported(f"pads {window.head} before the image cut something off")
+        raise Unsupported(f"pads {window.head} before the image cut something off")
     _, C, *image = cast("list[int]", channels_first_dims(op.order, X.shape))
     words: dict[str, Word] = {"inner": C if op.order.upper() == "NHWC" and len(X.shape) > 2 else 1}
     for axis, (extent, places) in enumerate(zip(image, cast("list[int]", out), strict=True)):

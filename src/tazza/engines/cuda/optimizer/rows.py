@@ -100,15 +100,15 @@ class Updates:
         return {name: t.load(name, self._place(t, name, at, d)) for name in sorted(moving)}
 
 
-def rows_launch(op: OpView, formulas: RowFormulas, specs: Mapping[str, TensorSpec]) -> Launch | Unsupported:
+def rows_launch(op: OpView, formulas: RowFormulas, specs: Mapping[str, TensorSpec]) -> Launch:
     """Return the launches of an update: first occurrences, then the rows."""
     update, W = update_of(op, formulas, specs), specs["W"]
     host = {letter for letter, declared in op.schema.inputs_by_letter.items() if declared.host}
     if wrong := sorted(host & {*update.scalars}):
-        return Unsupported(f"{wrong[0]} lies on the host, and is in no shared number")
+        raise Unsupported(f"{wrong[0]} lies on the host, and is in no shared number")
     for letter in {*op.input_letters} & ({*update.letters} - {"LENGTHS"}):
         if specs[letter].dtype is not DataType.FLOAT:
-            return Unsupported(f"it updates float32, {letter} is {specs[letter].dtype.label}")
+            raise Unsupported(f"it updates float32, {letter} is {specs[letter].dtype.label}")
     K, width, S = specs["indices"].size, math.prod(W.shape[1:]), specs["LENGTHS"].size if update.segmented else 0
     occurrences = Occurrences(K, W.shape[0], update.index_bits, owners_bytes(S, K) if update.segmented else 0)
     words: dict[str, Word | Held | Brought] = {**occurrences.words, "width": max(1, width), "elements": width}
@@ -132,10 +132,10 @@ def rows_launch(op: OpView, formulas: RowFormulas, specs: Mapping[str, TensorSpe
 
 def _register(made: OpSchema, formulas: Callable[[OpView], RowFormulas | None]) -> None:
     @translated(made)
-    def prepare(op: OpView, specs: Mapping[str, TensorSpec]) -> Launch | Unsupported:
+    def prepare(op: OpView, specs: Mapping[str, TensorSpec]) -> Launch:
         """Compile the update of a row."""
         found = formulas_for(op, [specs[letter] for letter in op.input_letters], formulas)
-        return found if isinstance(found, Unsupported) else rows_launch(op, found, specs)
+        return rows_launch(op, found, specs)
 
 
 for _made, _formulas in row_updates():

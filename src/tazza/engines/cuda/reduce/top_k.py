@@ -115,14 +115,14 @@ def _larger(v: Vector, a: Term, b: Term) -> Term:
 
 
 @translated(TOP_K)
-def top_k(op: OpView, X: TensorSpec, V: TensorSpec, F: TensorSpec | None) -> Launch | Unsupported:
+def top_k(op: OpView, X: TensorSpec, V: TensorSpec, F: TensorSpec | None) -> Launch:
     """Compile it: k turns over each row."""
     axis = top_axis(op, len(X.shape))
     cut, k, limits, flat = _cut(X, axis), V.shape[axis], rows.LIMITS, F is not None
     if X.dtype is not DataType.FLOAT or not 0 < cut.along < LONGEST:
-        return Unsupported(f"it compares some float32 of a row, less than 2^31, not {cut.along} {X.dtype.label}")
+        raise Unsupported(f"it compares some float32 of a row, less than 2^31, not {cut.along} {X.dtype.label}")
     if k > MOST:
-        return Unsupported(f"it takes {MOST} at most, one after the other, not {k}")
+        raise Unsupported(f"it takes {MOST} at most, one after the other, not {k}")
     deal, small = deal_of(cut, 1, limits), max(cut.size, V.size) < SMALL
     words = WORDS.words(**team_words(cut, deal), k=k, F=Slot("F") if flat else 0)
     doubles, most = deal.warps(limits) * deal.side, deal.threads if deal.threads > limits.block else 0

@@ -16,11 +16,11 @@ from tazza.tensor import DataType, TensorSpec
 
 
 @translated(CAST, *conversions.schemas)
-def cast(X: TensorSpec, Y: TensorSpec) -> Launch | Unsupported:
+def cast(X: TensorSpec, Y: TensorSpec) -> Launch:
     """Compile the conversion."""
     for dtype in (X.dtype, Y.dtype):
         if dtype not in MEMORY:
-            return Unsupported(f"{dtype.label} is not compiled")
+            raise Unsupported(f"{dtype.label} is not compiled")
 
     def write(t: Threads, i: Term) -> None:
         value = _converted(t, Vector(t.lines, 1, X.dtype), i, Y.dtype)

@@ -48,10 +48,10 @@ def _put_back(rank: int, nbytes: int, t: Threads, i: Term) -> None:
 
 
 @translated(SLICE, SLICE_GRADIENT)
-def slice_or_gradient(op: OpView, specs: Mapping[str, TensorSpec]) -> Launch | Unsupported:
+def slice_or_gradient(op: OpView, specs: Mapping[str, TensorSpec]) -> Launch:
     """Compile the copy, for the gradient with zeros around it."""
     if op.has_input("first"):
-        return Unsupported("inputs say where it is cut")
+        raise Unsupported("inputs say where it is cut")
     back = op.type == SLICE_GRADIENT.type
     whole, made = specs["dX" if back else "X"], specs["dX" if back else "Y"]
     rank, nbytes, words = len(whole.shape), whole.dtype.itemsize, _words(op, whole)

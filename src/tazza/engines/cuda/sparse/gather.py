@@ -111,7 +111,7 @@ def _add(t: Threads, there: Term, own: Term) -> None:
 
 
 @translated(gathers["Gather"], gathers["BatchGather"], BATCH_GATHER_GRADIENT)
-def gather(op: OpView, DATA: TensorSpec, INDICES: TensorSpec, dOUTPUT: TensorSpec | None) -> Launch | Unsupported:
+def gather(op: OpView, DATA: TensorSpec, INDICES: TensorSpec, dOUTPUT: TensorSpec | None) -> Launch:
     """Compile copies, or sums for the gradient; along axis 0 indices of Gather below 0 count from behind."""
     adds = dOUTPUT is not None
     axis = axis_of(op, len(DATA.shape))
@@ -130,7 +130,7 @@ def gather(op: OpView, DATA: TensorSpec, INDICES: TensorSpec, dOUTPUT: TensorSpe
 
 
 @translated(BATCH_PERMUTATION, BATCH_PERMUTATION_GRADIENT)
-def permutation(indices: TensorSpec, X: TensorSpec | None, dY: TensorSpec | None) -> Launch | Unsupported:
+def permutation(indices: TensorSpec, X: TensorSpec | None, dY: TensorSpec | None) -> Launch:
     """Compile copies of rows, or sums for the gradient."""
     adds, rows = dY is not None, X if dY is None else dY
     assert rows is not None, "one of both is there"
@@ -139,8 +139,8 @@ def permutation(indices: TensorSpec, X: TensorSpec | None, dY: TensorSpec | None
     return _launch(parts, adds, ("indices", "dY", "dX") if adds else ("indices", "X", "Y"))
 
 
-def _launch(parts: Parts, adds: bool, letters: tuple[str, str, str]) -> Launch | Unsupported:
+def _launch(parts: Parts, adds: bool, letters: tuple[str, str, str]) -> Launch:
     if adds and parts.dtype is not DataType.FLOAT:
-        return Unsupported(f"it adds up float32, not {parts.dtype.label}")
+        raise Unsupported(f"it adds up float32, not {parts.dtype.label}")
     places = {name: Slot(letter) for name, letter in zip(("indices", "source", "target"), letters, strict=True)}
     return parts.sums(places) if adds else parts.copies(places)

@@ -16,10 +16,10 @@ from tazza.tensor import TensorSpec
 
 
 @translated(SCATTER_WEIGHTED_SUM, float32=True)
-def scatter_weighted_sum(X0: TensorSpec, indices: TensorSpec, X: Sequence[TensorSpec]) -> Launch | Unsupported:
+def scatter_weighted_sum(X0: TensorSpec, indices: TensorSpec, X: Sequence[TensorSpec]) -> Launch:
     """Compile the sums: first w0 for each occurrence, then one summand after the other."""
     if not accepts_rows("X0", X0):
-        return Unsupported("the rows of X0 do not lie one behind the other")
+        raise Unsupported("the rows of X0 do not lie one behind the other")
     width, summands = math.prod(X0.shape[1:]), len(X)
     occurrences = Occurrences(indices.size, X0.shape[0], 8 * indices.dtype.itemsize)
 

@@ -153,9 +153,9 @@ def _steps(op: OpView, image: Images, resized: Images, *, nearest: bool) -> tupl
 
 def _register(schema: OpSchema, write: Write, given: str, made: str, *, nearest: bool) -> None:
     @translated(schema, float32={given})
-    def resize(op: OpView, specs: Mapping[str, TensorSpec]) -> Launch | Unsupported:
+    def resize(op: OpView, specs: Mapping[str, TensorSpec]) -> Launch:
         if op.has_input("scales"):
-            return Unsupported("an input says the scales")
+            raise Unsupported("an input says the scales")
         back = given == "dY"
         image, resized = image_pair(specs, given, made, order_of(op))
         h, w = _steps(op, image, resized, nearest=nearest)

@@ -12,27 +12,23 @@ from dataclasses import replace
 from tazza.device import Context
 from tazza.engines.cudnn import cudnn_kernel
 from tazza.engines.cudnn.graph import Direction, Problem
-from tazza.engines.cudnn.image import image_of, refusal
+from tazza.engines.cudnn.image import check_image, image_of
 from tazza.engines.cudnn.works import Convolution, bias_on, gradient_launch, joined, works_of
 from tazza.operator import Launch, OpView, Spec, Unsupported
 from tazza.ops.nn.conv_transpose import CONV_TRANSPOSE, CONV_TRANSPOSE_GRADIENT, conv_transpose_window
 from tazza.tensor import TensorSpec
 
 
-def _image(
-    op: OpView, specs: Sequence[Spec | None], X: TensorSpec, W: TensorSpec, Y: TensorSpec
-) -> Problem | Unsupported:
+def _image(op: OpView, specs: Sequence[Spec | None], X: TensorSpec, W: TensorSpec, Y: TensorSpec) -> Problem:
     """Return the convolution of Y with W that has the shape of X."""
     window, _ = conv_transpose_window(op, X.shape, W.shape)
     ends = extents_of(op, Y.shape), extents_of(op, X.shape)
     sides = zip(*ends, window.kernel, window.stride, window.head, strict=True)
     needed = tuple((places - 1) * s + k - head - extent for extent, places, k, s, head in sides)
     final = replace(window, tail=tuple(max(tail, 0) for tail in needed))
-    reason = refusal(specs, final)
-    if reason is not None:
-        return reason
+    check_image(specs, final)
     if any(-tail >= s for tail, s in zip(needed, window.stride, strict=True)):
-        return Unsupported(f"adj leaves room for further windows: {op.adjs} and strides {window.stride}")
+        raise Unsupported(f"adj leaves room for further windows: {op.adjs} and strides {window.stride}")
     return image_of(op, Y, W, X.shape, final)
 
 
@@ -44,10 +40,8 @@ def extents_of(op: OpView, dims: Sequence[int]) -> Sequence[int]:
 @cudnn_kernel(CONV_TRANSPOSE)
 def conv_transpose(
     op: OpView, context: Context, X: TensorSpec, W: TensorSpec, b: TensorSpec | None, Y: TensorSpec
-) -> Launch | Unsupported:
+) -> Launch:
     image = _image(op, [X, W, b, Y], X, W, Y)
-    if isinstance(image, Unsupported):
-        return image
     task = Convolution(Direction.BACKWARD_DATA, {"X": "Y", "W": "W", "Y": "X"})
     bias = [] if b is None or 0 in image.X.dims else bias_on(context, image, image.X, "Y")
     return joined(works_of(op, context, image, task), bias)
@@ -56,7 +50,7 @@ def conv_transpose(
 @cudnn_kernel(CONV_TRANSPOSE_GRADIENT)
 def conv_transpose_gradient(
     op: OpView, context: Context, X: TensorSpec, W: TensorSpec, dY: TensorSpec, specs: Mapping[str, TensorSpec]
-) -> Launch | Unsupported:
+) -> Launch:
     filters = Convolution(Direction.BACKWARD_FILTER, {"X": "dY", "W": "dW", "Y": "X"})
     data = Convolution(Direction.FORWARD, {"X": "dY", "W": "W", "Y": "dX"})
     return gradient_launch(op, context, _image(op, [*specs.values()], X, W, dY), filters, data)

@@ -35,10 +35,10 @@ def translated(epilogue: Expression) -> tuple[Behind, ...] | None:
 @cudnn_kernel(FUSED_CONV)
 def fused_conv(
     op: OpView, context: Context, X: TensorSpec, W: TensorSpec, Y: TensorSpec, specs: Mapping[str, TensorSpec]
-) -> Launch | Unsupported:
+) -> Launch:
     steps = translated(epilogue_of(op))
     if steps is None or op.operands != (Behind.OPERAND in steps):
-        return Unsupported(f"no plan has the epilogue {op.epilogue!r}")
+        raise Unsupported(f"no plan has the epilogue {op.epilogue!r}")
     return forward_launch(op, context, conv_image(op, X, W, Y, *flat(specs)), steps)
 
 

@@ -91,17 +91,17 @@ def _accepts(letter: str, spec: Spec) -> bool:
     return accepts_images(letter, spec) if letter in IMAGES else accepts_rows(letter, spec)
 
 
-def _image(op: OpView, specs: Mapping[str, TensorSpec]) -> tuple[Rows, Layout] | Unsupported:
+def _image(op: OpView, specs: Mapping[str, TensorSpec]) -> tuple[Rows, Layout]:
     """Return X as rows, and the layout of it and of all that have its shape; or why the operator is not taken."""
     X = specs["X"]
     if X.size == 0 or op.is_test or op.num_batches > 1:
-        return Unsupported("it takes the statistics of one batch that is not empty")
+        raise Unsupported("it takes the statistics of one batch that is not empty")
     last = op.order.upper() == "NHWC"
     layout = image_layout(X, last)
     for letter, name in zip(op.output_letters, op.definition.output, strict=True):
         wanted = layout if letter in IMAGES else ROW_MAJOR
         if name in op.definition.input and not lies_as(specs[letter], wanted):
-            return Unsupported(f"{letter} = {name!r} overwrites an input that lies otherwise: {specs[letter]}")
+            raise Unsupported(f"{letter} = {name!r} overwrites an input that lies otherwise: {specs[letter]}")
     C = X.shape[-1 if last else 1]
     return Rows(X.size // C, C), layout
 
@@ -109,8 +109,6 @@ def _image(op: OpView, specs: Mapping[str, TensorSpec]) -> tuple[Rows, Layout] |
 def _offer(op: OpView, specs: Mapping[str, TensorSpec], make: Callable[[OpView, Rows, Layout], LaidOut]) -> Offered:
     """Offer what a library does as well on X as it lies; what is fused only this engine does."""
     found = _image(op, specs)
-    if isinstance(found, Unsupported):
-        return found
     X, passes = specs["X"], PASSES.get(op.type)
     if passes is None:
         return Offer(partial(make, op, *found))

@@ -32,11 +32,11 @@ def codes_of(row: Lookup) -> Codes | None:
 
 
 @native(*(lookups[type] for type, row in lookups.rows.items() if codes_of(row) is not None))
-def prepare_lookup(op: OpView, specs: dict[str, TensorSpec]) -> Launch | Unsupported:
+def prepare_lookup(op: OpView, specs: dict[str, TensorSpec]) -> Launch:
     """Compile the reduction of rows of this format."""
     Y, INDICES, DATA, row = specs["Y"], specs["INDICES"], specs["DATA"], lookups.rows[op.type]
     if "WEIGHTS" in specs and specs["WEIGHTS"].size < INDICES.size:
-        return Unsupported("there are fewer WEIGHTS than INDICES")
+        raise Unsupported("there are fewer WEIGHTS than INDICES")
     work = Work(row.reducer, BY_LENGTHS, DataType.UINT8, 8 * INDICES.dtype.itemsize, codes=codes_of(row))
     shapes = Shapes(specs["LENGTHS"].size, math.prod(Y.shape[1:]), INDICES.size, DATA.shape[0])
     return segment_launch(op, write_reduction, work, shapes, "INDICES", LETTERS)

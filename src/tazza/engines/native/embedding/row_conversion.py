@@ -123,11 +123,11 @@ def _store_codes(v: Vector, value: Term, at: Term, mask: Term | None, format: Ro
 
 
 @native(*(encodings[type] for type, row in encodings.rows.items() if not row.format.mimics))
-def prepare_encoding(op: OpView, X: TensorSpec) -> Launch | Unsupported:
+def prepare_encoding(op: OpView, X: TensorSpec) -> Launch:
     """Compile the conversion to this format."""
     row = encodings.rows[op.type]
     if row.searching(op):
-        return Unsupported("bounds are searched by the reference kernel")
+        raise Unsupported("bounds are searched by the reference kernel")
     rows, width = math.prod(X.shape[:-1]), X.shape[-1]
     kind = f"encoding of {row.dtype.label} in {row.format.room} bits{'' if row.format.exact else ', half'}"
     address = SOURCES.compiled(kind, lambda lines: write_encoding(lines, row.format, row.dtype))

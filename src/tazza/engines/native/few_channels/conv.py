@@ -104,19 +104,19 @@ MOST_BEYOND = 1 << 14
 """How far windows may reach beyond the image."""
 
 
-def find_problem(op: OpView, X: TensorSpec, W: TensorSpec) -> Problem | Unsupported:
+def find_problem(op: OpView, X: TensorSpec, W: TensorSpec) -> Problem:
     """Return the convolution as a problem, or why it is none for this engine."""
     window, dims = conv_window(op, X.shape, W.shape)
     if window.rank != 2 or window.dilation != (1, 1) or op.group != 1:
-        return Unsupported("it takes two dimensions, dilation 1 and one group")
+        raise Unsupported("it takes two dimensions, dilation 1 and one group")
     if min(window.head) < 0:
-        return Unsupported(f"pads {window.head} before the image: it cuts nothing off")
+        raise Unsupported(f"pads {window.head} before the image: it cuts nothing off")
     if window.far > MOST_BEYOND:
-        return Unsupported(f"{window} reaches far beyond the image, whose rows it packs with their pads")
+        raise Unsupported(f"{window} reaches far beyond the image, whose rows it packs with their pads")
     N, *rest = X.shape
     C, H, width = (rest[-1], *rest[:2]) if op.order.upper() == "NHWC" else tuple(rest)
     if C > MOST_CHANNELS:
-        return Unsupported(f"it takes up to {MOST_CHANNELS} channels, not {C}")
+        raise Unsupported(f"it takes up to {MOST_CHANNELS} channels, not {C}")
     return Problem(N, C, W.shape[0], (H, width), (int(dims[0] or 0), int(dims[1] or 0)), window)
 
 
@@ -136,17 +136,12 @@ def prepare_conv(op: OpView, context: Context, inputs: Sequence[Spec], outputs: 
     """Y = epilogue(conv(X, W, b), S ...)."""
     del context
     found = image_problem(find_problem, op, inputs, outputs)
-    if isinstance(found, Unsupported):
-        return found
     return Offer(partial(_answer, op, *found), estimate_ns=_estimate_ns(found[0]))
 
 
 def variants(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> list[Variant]:
     """Return its only way, for who times it; however many register tiles stay empty."""
-    found = image_problem(find_problem, op, inputs, outputs)
-    if isinstance(found, Unsupported):
-        return []
-    return [Variant.only(_answer(op, *found))]
+    return [Variant.only(_answer(op, *image_problem(find_problem, op, inputs, outputs)))]
 
 
 def _answer(op: OpView, problem: Problem, X: TensorSpec, Y: TensorSpec) -> LaidOut:

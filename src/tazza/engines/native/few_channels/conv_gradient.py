@@ -24,7 +24,7 @@ from tazza.engines.native.few_channels.filters import ENGINE
 from tazza.engines.native.few_channels.image_gradient import Turned, image_launch, turned
 from tazza.engines.native.few_channels.packing import Packing
 from tazza.engines.native.few_channels.weights_code import BLOCK, WeightsCode
-from tazza.operator import LaidOut, LaunchChain, OpView, Spec, Unsupported, launcher
+from tazza.operator import LaidOut, LaunchChain, OpView, Spec, launcher
 from tazza.operator.kernel import Offered
 from tazza.ops.nn.conv import CONV2D_GRADIENT, CONV_GRADIENT
 from tazza.runtime.machine import machine
@@ -46,16 +46,10 @@ def prepare_conv_gradient(op: OpView, context: Context, inputs: Sequence[Spec], 
     """DW, db and dX."""
     del context
     specs = float32_gradient(op, inputs, outputs)
-    if isinstance(specs, Unsupported):
-        return specs
     problem = find_problem(op, specs["X"], specs["W"])
-    if isinstance(problem, Unsupported):
-        return problem
     if "dX" not in specs:
         return Offer(partial(_answer, op, problem, specs), estimate_ns=_estimate_ns(problem))
     back = turned(problem)
-    if isinstance(back, Unsupported):
-        return back
     make = partial(_with_image, op, problem, back, specs)
     return Offer(make, estimate_ns=_estimate_ns(problem) + back.estimate_ns)
 

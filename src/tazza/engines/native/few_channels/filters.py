@@ -14,7 +14,7 @@ from tazza.codegen.writer import Writer, gather
 from tazza.data_class import dataclass
 from tazza.engines.native import native
 from tazza.engines.native.few_channels import SOURCES
-from tazza.operator import Array, LaidOut, Launch, Unsupported
+from tazza.operator import Array, LaidOut, Launch
 from tazza.operator.kernel import accepts_strided
 from tazza.ops.shape.copy import COPY
 from tazza.tensor import Opaque, Tensor, TensorSpec
@@ -50,11 +50,9 @@ def unpacked(tensor: Tensor) -> Array:
 
 
 @native(COPY, engine=ENGINE, accepts=accepts_strided)
-def prepare_filters(X: TensorSpec, Y: TensorSpec) -> LaidOut | Launch | Unsupported:
+def prepare_filters(X: TensorSpec, Y: TensorSpec) -> LaidOut | Launch:
     """Pack filters; other copies are left to other engines."""
     found = filters_to_pack(Filters, X, Y)
-    if isinstance(found, Unsupported):
-        return found
     W, lies, form = found
     words = BLOCK.words(
         **{"threads": 1, "C": form.C, "K": form.K, "kH": form.kH, "kW": form.kW, "W": Slot("X"), "U": Slot("Y")},

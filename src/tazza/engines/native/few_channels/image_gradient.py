@@ -175,18 +175,18 @@ class Turned(Problem):
         return self.flops / (machine().flops_per_ns * SHARE * full * thread_count())
 
 
-def turned(problem: Problem) -> Turned | Unsupported:
+def turned(problem: Problem) -> Turned:
     """Return the convolution from dY to dX of one from X to Y, or why it is none for this kernel."""
     window = problem.window
     if set(window.stride) != {1}:
-        return Unsupported("it computes no gradient of the image where windows lie apart")
+        raise Unsupported("it computes no gradient of the image where windows lie apart")
     if problem.C > lane_count():
-        return Unsupported(f"{problem.C} channels do not fit into a vector")
+        raise Unsupported(f"{problem.C} channels do not fit into a vector")
     head, tail = (
         tuple(k - 1 - pad for k, pad in zip(window.kernel, pads, strict=True)) for pads in (window.head, window.tail)
     )
     if min(head) < 0:
-        return Unsupported(f"pads {window.head} are wider than the window")
+        raise Unsupported(f"pads {window.head} are wider than the window")
     return Turned(problem.N, problem.K, problem.C, problem.out, problem.image, replace(window, head=head, tail=tail))
 
 

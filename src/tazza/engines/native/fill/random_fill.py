@@ -48,23 +48,23 @@ def _gaussian_fill(Y: TensorSpec, mean: float, std: float) -> Launch:
 
 
 @native(UNIFORM_FILL, accepts=lambda letter, spec: True)
-def prepare_uniform_fill(op: OpView, Y: TensorSpec) -> Launch | Unsupported:
+def prepare_uniform_fill(op: OpView, Y: TensorSpec) -> Launch:
     """Compile UniformFill."""
     if op.has_input("low"):
-        return Unsupported("a range that is an input is not compiled")
+        raise Unsupported("a range that is an input is not compiled")
     return _uniform_fill(Y, op.min, op.max)
 
 
 @native(UNIFORM_INT_FILL, accepts=lambda letter, spec: True)
-def prepare_uniform_int_fill(op: OpView, Y: TensorSpec) -> Launch | Unsupported:
+def prepare_uniform_int_fill(op: OpView, Y: TensorSpec) -> Launch:
     """Compile UniformIntFill."""
     if op.has_input("low"):
-        return Unsupported("a range that is an input is not compiled")
+        raise Unsupported("a range that is an input is not compiled")
     return _prepared("integers", _integers, Y, op.min, op.max - op.min + 1)
 
 
 @native(GAUSSIAN_FILL, accepts=lambda letter, spec: True)
-def prepare_gaussian_fill(op: OpView, Y: TensorSpec) -> Launch | Unsupported:
+def prepare_gaussian_fill(op: OpView, Y: TensorSpec) -> Launch:
     """Compile GaussianFill."""
     return _gaussian_fill(Y, op.mean, op.std)
 

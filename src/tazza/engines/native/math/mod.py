@@ -22,11 +22,11 @@ FLOPS = 20
 
 
 @native(MOD, batch_invariant=True)
-def prepare_mod(op: OpView, X: TensorSpec) -> Launch | Unsupported:
+def prepare_mod(op: OpView, X: TensorSpec) -> Launch:
     """Compile Mod of this divisor."""
     divisor = int(op.divisor)
     if abs(divisor) >= EXACT:
-        return Unsupported(f"divisor = {divisor}: it computes with those below 2^52")
+        raise Unsupported(f"divisor = {divisor}: it computes with those below 2^52")
     threads = threads_of(X.size, FLOPS, 2 * X.dtype.itemsize)
     sign = 0 if not op.sign_follow_divisor else 1 if divisor > 0 else -1
     write = partial(_write, dtype=X.dtype, sign=sign)

@@ -23,10 +23,10 @@ BLOCK = Fields("threads planes H W oH oW kH kW sH sW aH aW pad", addresses="X Y"
 
 
 @native(IM2COL, batch_invariant=True)
-def prepare_im2col(op: OpView, X: TensorSpec, Y: TensorSpec) -> Launch | Unsupported:
+def prepare_im2col(op: OpView, X: TensorSpec, Y: TensorSpec) -> Launch:
     """Compile Im2Col."""
     if not all_float32(X) or op.order.upper() != "NCHW":
-        return Unsupported(f"it takes images of float32, NCHW, not {X} in {op.order}")
+        raise Unsupported(f"it takes images of float32, NCHW, not {X} in {op.order}")
     window, out = im2col_window(op, X.shape)
     N, C, H, W = X.shape
     oH, oW = cast("tuple[int, int]", out)

@@ -53,40 +53,34 @@ WIDER = 4
 
 
 @native(LP_POOL, accepts=accepts_dense, batch_invariant=True)
-def prepare_lp_pool(op: OpView, X: TensorSpec, Y: TensorSpec) -> LaidOut | Unsupported:
+def prepare_lp_pool(op: OpView, X: TensorSpec, Y: TensorSpec) -> LaidOut:
     """Compile for channels that lie innermost, or for row-major NCHW; other layouts of X become channels-last."""
-    refused = _refused(op, X)
-    if refused is not None:
-        return refused
+    _check(op, X)
     by_channel, dense = lying(op, X)
     layouts = {"Y": dense(Y.shape)} | ({} if lies_as(X, dense(X.shape)) else {"X": dense(X.shape)})
     return LaidOut(_launch(op, X, by_channel=by_channel), layouts)
 
 
 @native(LP_POOL_GRADIENT, accepts=accepts_dense, batch_invariant=True)
-def prepare_lp_pool_gradient(op: OpView, X: TensorSpec, Y: TensorSpec, dY: TensorSpec) -> LaidOut | Unsupported:
+def prepare_lp_pool_gradient(op: OpView, X: TensorSpec, Y: TensorSpec, dY: TensorSpec) -> LaidOut:
     """Compile what each element gets of the windows that cover it."""
-    refused = _refused(op, X)
-    if refused is not None:
-        return refused
-    found = gradient_layouts(op, X, Y, dY)
-    if isinstance(found, Unsupported):
-        return found
-    layouts, by_channel = found
+    _check(op, X)
+    layouts, by_channel = gradient_layouts(op, X, Y, dY)
     return LaidOut(gradient_launch(op, X, _part(np.float32(op.p)), by_channel=by_channel), layouts)
 
 
-def _refused(op: OpView, X: TensorSpec) -> Unsupported | None:
+def _check(op: OpView, X: TensorSpec) -> None:
     window, _ = pool_window(op, X.shape)
     if not all_float32(X):
-        return Unsupported(f"it computes in float32, not {X}")
+        raise Unsupported(f"it computes in float32, not {X}")
     if not 1 <= window.rank <= MOST_SPATIAL:
-        return Unsupported(f"X has {window.rank} spatial dimensions, 1 to {MOST_SPATIAL} are compiled")
+        raise Unsupported(f"X has {window.rank} spatial dimensions, 1 to {MOST_SPATIAL} are compiled")
     width = images_of(op, X)[-1]
     if window.kernel[-1] > WIDER * max(width, 1):
-        return Unsupported(f"windows of {window.kernel[-1]} columns are counted out, the image has {width}")
+        raise Unsupported(f"windows of {window.kernel[-1]} columns are counted out, the image has {width}")
     p = np.float32(op.p)
-    return None if np.isfinite(p) and p != 0 else Unsupported(f"p is {p}: no norm that is a root")
+    if not np.isfinite(p) or p == 0:
+        raise Unsupported(f"p is {p}: no norm that is a root")
 
 
 def _part(p: np.float32) -> Part:

@@ -34,9 +34,9 @@ ROOTS = {0.5: "1 / sqrt(s)", 0.75: "1 / (sqrt(s) * sqrt(sqrt(s)))", 1.0: "1 / s"
 def prepare_lrn(op: OpView, X: TensorSpec, scale: TensorSpec | None) -> Offered:
     """Compile LRN; other layouts are left to oneDNN, which has code for them."""
     if not all_float32(X) or X.layout != ROW_MAJOR or op.order.upper() != "NCHW":
-        return Unsupported(f"it takes row-major images of float32, NCHW, not {X} in {op.order}")
+        raise Unsupported(f"it takes row-major images of float32, NCHW, not {X} in {op.order}")
     if not math.isfinite(op.beta):
-        return Unsupported(f"beta = {op.beta}: it takes finite powers")
+        raise Unsupported(f"beta = {op.beta}: it takes finite powers")
     nbytes = X.nbytes * (2 if scale is None else 3)
     return Offer(partial(_launch, op, X, scale is not None), estimate_ns=nbytes / machine().memory_bytes_per_ns)
 

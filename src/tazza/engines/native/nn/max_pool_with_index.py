@@ -32,13 +32,13 @@ BYTES, FLOPS = 24, 8
 """What an element of Y moves, and takes for each element of its window."""
 
 
-def _windows(op: OpView, X: TensorSpec) -> dict[str, int] | Unsupported:
+def _windows(op: OpView, X: TensorSpec) -> dict[str, int]:
     """Return the numbers of the block."""
     oH, oW = cast("tuple[int, int]", pool_window(op, X.shape)[1])
     window = clipped_pool_window(op, X.shape)
     N, C, H, W = X.shape
     if window.size > max(MOST_TAPS, H * W):
-        return Unsupported(f"a kernel {window.kernel} over {H} x {W}: it looks at each of its places")
+        raise Unsupported(f"a kernel {window.kernel} over {H} x {W}: it looks at each of its places")
     threads = threads_of(N * C * oH * oW, FLOPS * window.size, BYTES, N * C)
     (kH, kW), (sH, sW), (top, left) = window.kernel, window.stride, window.head
     return {
@@ -48,20 +48,16 @@ def _windows(op: OpView, X: TensorSpec) -> dict[str, int] | Unsupported:
 
 
 @native(MAX_POOL_WITH_INDEX, float32=True)
-def prepare_max_pool_with_index(op: OpView, X: TensorSpec) -> Launch | Unsupported:
+def prepare_max_pool_with_index(op: OpView, X: TensorSpec) -> Launch:
     """Compile MaxPoolWithIndex."""
     windows = _windows(op, X)
-    if isinstance(windows, Unsupported):
-        return windows
     return BlockLaunch(SOURCES.compiled("max pool with index", _largest), BLOCK.words(**windows))
 
 
 @native(MAX_POOL_WITH_INDEX_GRADIENT, float32=True)
-def prepare_max_pool_with_index_gradient(op: OpView, dX: TensorSpec) -> Launch | Unsupported:
+def prepare_max_pool_with_index_gradient(op: OpView, dX: TensorSpec) -> Launch:
     """Compile its gradient."""
     windows = _windows(op, dX)
-    if isinstance(windows, Unsupported):
-        return windows
     step = windows["sW"]
     kind, write = "max pool with index gradient", _back
     if _lie_apart(windows):

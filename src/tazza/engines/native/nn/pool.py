@@ -143,24 +143,20 @@ class Part:
 
 
 @native(*(pool_gradients[type] for type, row in pool_gradients.rows.items() if row is MAX), accepts=accepts_dense)
-def prepare_max_pool_gradient(op: OpView, X: TensorSpec, Y: TensorSpec, dY: TensorSpec) -> LaidOut | Unsupported:
+def prepare_max_pool_gradient(op: OpView, X: TensorSpec, Y: TensorSpec, dY: TensorSpec) -> LaidOut:
     """Compile for channels that lie innermost, or for row-major NCHW; other layouts of X become channels-last."""
     found = gradient_layouts(op, X, Y, dY)
-    if isinstance(found, Unsupported):
-        return found
     layouts, by_channel = found
     first = op.order.upper() != "NHWC"
     whole = op.global_pooling and not by_channel and lies_as(Y, ROW_MAJOR) and lies_as(dY, ROW_MAJOR) and first
     return LaidOut(_whole_gradient(X) if whole else gradient_launch(op, X, EQUAL, by_channel=by_channel), layouts)
 
 
-def gradient_layouts(
-    op: OpView, X: TensorSpec, Y: TensorSpec, dY: TensorSpec
-) -> tuple[dict[str, Layout], bool] | Unsupported:
+def gradient_layouts(op: OpView, X: TensorSpec, Y: TensorSpec, dY: TensorSpec) -> tuple[dict[str, Layout], bool]:
     """Return the layouts that are read and written, and whether channels lie innermost in them."""
     window, _ = pool_window(op, X.shape)
     if window.rank > MOST_SPATIAL:
-        return Unsupported(f"X has {window.rank} spatial dimensions, at most {MOST_SPATIAL} are compiled")
+        raise Unsupported(f"X has {window.rank} spatial dimensions, at most {MOST_SPATIAL} are compiled")
     by_channel, dense = lying(op, X)
     layouts: dict[str, Layout] = {"dX": dense(X.shape)}
     for letter, spec in (("X", X), ("Y", Y), ("dY", dY)):
@@ -198,7 +194,7 @@ AVERAGES = [pools[type] for type, row in pools.rows.items() if row is not MAX]
 def prepare_whole_average(op: OpView, X: TensorSpec) -> Offered:
     """Compile means over whole images; all else is oneDNN's."""
     if not op.global_pooling or op.order.upper() == "NHWC" or X.layout != ROW_MAJOR or not all_float32(X):
-        return Unsupported("it pools whole row-major images of float32, NCHW")
+        raise Unsupported("it pools whole row-major images of float32, NCHW")
 
     def make() -> Launch:
         rows, width = _rows_of(X)

@@ -18,11 +18,11 @@ BLOCK = Fields("threads", addresses="t:i64 lr")
 
 
 @native(LEARNING_RATE)
-def prepare_learning_rate(op: OpView) -> Launch | Unsupported:
+def prepare_learning_rate(op: OpView) -> Launch:
     """Compile LearningRate."""
     policy = POLICIES[op.policy]
     if policy.formula is None:
-        return Unsupported(f"policy {op.policy!r} is no formula")
+        raise Unsupported(f"policy {op.policy!r} is no formula")
     parsed = Expression.parse(f"base_lr * ({policy.formula})")
     rate = parsed.substitute({name: policy.value(op, name) for name in parsed.names if name != "t"})
 

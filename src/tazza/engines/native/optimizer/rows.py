@@ -23,7 +23,7 @@ from tazza.codegen.row_update import Update, formulas_for, row_updates, update_o
 from tazza.codegen.rows import ROWS, ask_ahead, finish_status, index_at, stop_if
 from tazza.codegen.term import Lines, Term
 from tazza.engines.native import SOURCES, native
-from tazza.operator import Expression, Launch, Operands, OpView, Unsupported
+from tazza.operator import Expression, Launch, Operands, OpView
 from tazza.operator.in_place import overwritten
 from tazza.ops.sparse.segment import check_rows, starts_of
 from tazza.tensor import DataType, TensorSpec
@@ -143,11 +143,9 @@ def write_update(lines: Lines, update: Update) -> None:
         count_loop(lines, 0, writer.count, lambda k: writer.each(k, k, {}))
 
 
-def prepare_update(op: OpView, specs: dict[str, TensorSpec]) -> Launch | Unsupported:
+def prepare_update(op: OpView, specs: dict[str, TensorSpec]) -> Launch:
     """Compile the update of a row."""
     formulas = formulas_for(op, [specs[letter] for letter in op.input_letters], FORMULAS[op.type])
-    if isinstance(formulas, Unsupported):
-        return formulas
     update = update_of(op, formulas, specs)
     indices, W = specs["indices"], specs["W"]
     K, width, R = indices.size, math.prod(W.shape[1:]), W.shape[0]

@@ -37,14 +37,14 @@ def prepare_fc(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Se
     """Compile Y = epilogue(X W^T + b, S ...)."""
     del context
     if not all_float32(*inputs, *outputs):
-        return Unsupported("it computes in float32")
+        raise Unsupported("it computes in float32")
     X, W, b, Y = (cast("TensorSpec", spec) for spec in (*inputs[:3], outputs[0]))
     if X.size == 0 or Y.size == 0:
-        return Unsupported("there is nothing to compute")
+        raise Unsupported("there is nothing to compute")
     if len(W.shape) != 2 or W.shape[0] != b.size:
-        return Unsupported(f"W has the shape {W.shape}, it packs matrices of a row for each output")
+        raise Unsupported(f"W has the shape {W.shape}, it packs matrices of a row for each output")
     if W.size < LEAST_WEIGHTS:
-        return Unsupported(f"W has {W.size} elements, which stay in the cache of a core")
+        raise Unsupported(f"W has {W.size} elements, which stay in the cache of a core")
     N, K = Y.size // b.size, W.shape[1]
     # Tile registers sum up in another order: where rows shall be the same in every batch, no number of them decides.
     tiling = Tiling(N, Panels(b.size, K, VECTORS, split=not op.batch_invariant and tiled(N, VECTORS, K)))

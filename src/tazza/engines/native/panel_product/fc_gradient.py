@@ -38,19 +38,17 @@ def prepare_fc_gradient(op: OpView, context: Context, inputs: Sequence[Spec], ou
     letters = (*op.input_letters, *op.output_letters)
     specs = cast("dict[str, TensorSpec]", dict(zip(letters, (*inputs, *outputs), strict=True)))
     if not all_float32(*specs.values()):
-        return Unsupported("it computes in float32")
+        raise Unsupported("it computes in float32")
     if op.batch_invariant:
-        return Unsupported("tile registers sum up in another order, where rows shall be the same in every batch")
+        raise Unsupported("tile registers sum up in another order, where rows shall be the same in every batch")
     M = specs["db"].size
     N, K = specs["dY"].size // max(M, 1), specs["W"].size // max(M, 1)
     if 2 * N * M * K < LEAST_FLOPS:
-        return Unsupported(f"{N} x {M} x {K} products are too few to pack for")
+        raise Unsupported(f"{N} x {M} x {K} products are too few to pack for")
     found = list(products(N, M, K, data="dX" in specs))
     for one in found:
         if not tiled(one.rows, VECTORS, one.summed):
-            return Unsupported(
-                f"tile registers multiply no {one.rows} rows of {one.summed} elements, or there are none"
-            )
+            raise Unsupported(f"tile registers multiply no {one.rows} rows of {one.summed} elements, or there are none")
     made = partial(_laid_out, letters, found)
     return Offer(made, estimate_ns=sum(one.estimate_ns for one in found))
 

@@ -31,19 +31,17 @@ LEAST_WEIGHTS = 1 << 16
 
 
 @launcher(FUSED_LSTM_UNIT, engine=ENGINE, accepts=accepts_rows)
-def prepare_fused_lstm_unit(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> LaidOut | Unsupported:
+def prepare_fused_lstm_unit(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> LaidOut:
     """Compile gates = X W^T + b + rows, and the unit of them."""
     del context, outputs
     specs = cast("dict[str, TensorSpec]", dict(zip(op.input_letters, inputs, strict=True)))
     X, W, state = specs["X"], specs["W"], specs["H_prev"]
     if not all_float32(X, W, state):
-        return Unsupported(f"it computes in float32, not {X}")
+        raise Unsupported(f"it computes in float32, not {X}")
     if X.size == 0 or state.size == 0:
-        return Unsupported("there is nothing to compute")
+        raise Unsupported("there is nothing to compute")
     if len(W.shape) != 2:
-        return Unsupported(f"W has {len(W.shape)} dimensions, it packs matrices")
+        raise Unsupported(f"W has {len(W.shape)} dimensions, it packs matrices")
     N, D = state.shape[1:]
     tiling = unit_tiling(N, D, X.size // N)
     code = UnitCode(tiling.code, op.has_input("seq_lengths"), bool(op.drop_states))

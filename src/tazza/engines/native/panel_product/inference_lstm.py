@@ -30,16 +30,14 @@ ORDER = (0, 1, 3, 2)
 
 
 @launcher(INFERENCE_LSTM, engine=ENGINE, accepts=accepts_rows)
-def prepare_inference_lstm(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Launch | Unsupported:
+def prepare_inference_lstm(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Launch:
     """Compile the products and units of all layers."""
     del context, outputs
     X, state = (cast("TensorSpec", spec) for spec in inputs[:2])
     if not all_float32(*inputs):
-        return Unsupported(f"it computes in float32, not {X}")
+        raise Unsupported(f"it computes in float32, not {X}")
     if X.size == 0 or state.size == 0:
-        return Unsupported("there is nothing to compute")
+        raise Unsupported("there is nothing to compute")
     first, second, F = X.shape
     T, B = (second, first) if op.batch_first else (first, second)
     return StackLaunch(T, B, F, state.shape[2], op.num_layers, directions(op), op.has_biases, op.batch_first)

@@ -99,17 +99,15 @@ def weights_about(tensor: Tensor) -> Parts:
 
 
 @launcher(COPY, engine=ENGINE)
-def prepare_panels(
-    op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> LaidOut | Launch | Unsupported:
+def prepare_panels(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> LaidOut | Launch:
     """Pack weights; other copies are left to other engines."""
     del op, context
     W, P = inputs[0], outputs[0]
     form = P.layout.descriptor if isinstance(P, TensorSpec) and isinstance(P.layout, Opaque) else None
     if not isinstance(form, Panels):
-        return Unsupported("it copies nothing but weights into the panels that it reads")
+        raise Unsupported("it copies nothing but weights into the panels that it reads")
     if not isinstance(W, TensorSpec) or not isinstance(W.layout, Strided) or not all_float32(W) or len(W.shape) != 2:
-        return Unsupported(f"it packs strided matrices of float32, not {W}")
+        raise Unsupported(f"it packs strided matrices of float32, not {W}")
     return LaidOut(pack_launch(form, W.layout.steps(W.shape)), {"Y": form.layout()})
 
 

@@ -45,9 +45,9 @@ def prepare_int8_max_pool(op: OpView, X: TensorSpec, Y: TensorSpec) -> Offered:
     """Compile the largest byte of each window."""
     window, outs = pool_window(op, X.shape)
     if window.rank > MOST_SPATIAL:
-        return Unsupported(f"X has {window.rank} spatial dimensions, at most {MOST_SPATIAL} are compiled")
+        raise Unsupported(f"X has {window.rank} spatial dimensions, at most {MOST_SPATIAL} are compiled")
     if X.quantization != Y.quantization:
-        return Unsupported("another scale or zero point: numbers are rounded anew, which is not compiled")
+        raise Unsupported("another scale or zero point: numbers are rounded anew, which is not compiled")
     N, *image, C = X.shape
     sides = sides_of(window, image, outs)
     *_, out = zip(*sides, strict=True)

@@ -47,11 +47,11 @@ def prepare_int8_quantize(X: TensorSpec, Y: TensorSpec) -> Offered:
     """Compile Y = round(X / s) + z."""
     meaning = cast("PerTensor", Y.quantization)
     if X.dtype is not FLOAT or Y.dtype is not DataType.UINT8:
-        return Unsupported(f"it makes bytes of float32, not {Y.dtype.label} of {X.dtype.label}")
+        raise Unsupported(f"it makes bytes of float32, not {Y.dtype.label} of {X.dtype.label}")
     if abs(meaning.zero_point) > MOST:
-        return Unsupported(f"the zero point is {meaning.zero_point}: numbers of float32 are rounded nearer to 0")
+        raise Unsupported(f"the zero point is {meaning.zero_point}: numbers of float32 are rounded nearer to 0")
     if np.float32(meaning.scale) < LEAST:
-        return Unsupported(f"the scale is {meaning.scale}: steps are denormal, which count as 0 in compiled code")
+        raise Unsupported(f"the scale is {meaning.scale}: steps are denormal, which count as 0 in compiled code")
     return _offer(X, Y, lambda: _quantizing(X.size, meaning))
 
 
@@ -105,7 +105,7 @@ def prepare_int8_dequantize(X: TensorSpec, Y: TensorSpec) -> Offered:
     """Compile Y = s (X - z)."""
     meaning = X.quantization
     if not isinstance(meaning, PerTensor):
-        return Unsupported("X has several scales")
+        raise Unsupported("X has several scales")
 
     def make() -> Launch:
         address = SOURCES.compiled(f"dequantize {X.dtype.label}", partial(_write_back, dtype=X.dtype))

@@ -16,12 +16,12 @@ from tazza.tensor import DataType, TensorSpec
 
 
 @native(int8_arrangements["Int8Flatten"])
-def prepare_int8_flatten(X: TensorSpec, Y: TensorSpec) -> Launch | Unsupported:
+def prepare_int8_flatten(X: TensorSpec, Y: TensorSpec) -> Launch:
     """Copy X, or look its bytes up."""
     if X.quantization == Y.quantization:
         return copy_launch(X)
     if X.dtype is not DataType.UINT8:
-        return Unsupported(f"{X.dtype.label} of another scale is rounded anew, which is not compiled")
+        raise Unsupported(f"{X.dtype.label} of another scale is rounded anew, which is not compiled")
     meanings = meanings_of(X, Y)
 
     def define(x: Array, y: Array) -> None:
@@ -31,9 +31,9 @@ def prepare_int8_flatten(X: TensorSpec, Y: TensorSpec) -> Launch | Unsupported:
 
 
 @native(INT8_RESHAPE)
-def prepare_int8_reshape(X: TensorSpec, Y: TensorSpec, old_shape: TensorSpec) -> Launch | Unsupported:
+def prepare_int8_reshape(X: TensorSpec, Y: TensorSpec, old_shape: TensorSpec) -> Launch:
     """Copy X, and write its shape."""
     if X.quantization != Y.quantization:
-        return Unsupported("another scale or zero point: numbers are rounded anew, which is not compiled")
+        raise Unsupported("another scale or zero point: numbers are rounded anew, which is not compiled")
     sizes = np.array(X.shape, old_shape.dtype.numpy)
     return copy_launch(X, also=(Slot("old_shape"), sizes.tobytes()))

@@ -53,12 +53,12 @@ class Search:
 
 
 @native(arg_extremes["ArgMax"], arg_extremes["ArgMin"])
-def prepare_arg_extreme(op: OpView, X: TensorSpec) -> Launch | Unsupported:
+def prepare_arg_extreme(op: OpView, X: TensorSpec) -> Launch:
     """Compile the search."""
     axis = arg_axis(op, len(X.shape))
     B, n, K = math.prod(X.shape[:axis]), X.shape[axis], math.prod(X.shape[axis + 1 :])
     if n >= MOST_NARROW:
-        return Unsupported(f"{n} elements along the axis: places are counted in 32 bits")
+        raise Unsupported(f"{n} elements along the axis: places are counted in 32 bits")
     search, most = Search(X.dtype, op.type == "ArgMax"), thread_count()
     threads = threads_for(most, X.size, 1, X.dtype.itemsize)
     write: Callable[[Lines], None] = partial(_write_columns, search=search)

@@ -168,13 +168,13 @@ def _flat(row: _Row, i: Term, first: Term) -> None:
 
 
 @native(TOP_K)
-def prepare_top_k(op: OpView, X: TensorSpec, V: TensorSpec) -> Launch | Unsupported:
+def prepare_top_k(op: OpView, X: TensorSpec, V: TensorSpec) -> Launch:
     """Compile TopK."""
     shape = X.shape
     axis = top_axis(op, len(shape))
     n, k = shape[axis], V.shape[axis]
     if k > MOST:
-        return Unsupported(f"k is {k}, up to {MOST} are kept in order")
+        raise Unsupported(f"k is {k}, up to {MOST} are kept in order")
     inner, flat = math.prod(shape[axis + 1 :]), op.has_output("F")
     rows = math.prod(shape[:axis]) * inner
     write = partial(write_top_k, flat=flat, dense=inner == 1)

@@ -25,20 +25,18 @@ from tazza.tensor import TensorSpec
 from tazza.tensor.offer import Offer
 
 
-def find_problem(
-    op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> tuple[TensorSpec, int, int] | Unsupported:
+def find_problem(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> tuple[TensorSpec, int, int]:
     """Return the spec of W, N and M, or why this is no product of rows."""
     if not all_float32(*inputs, *outputs):
-        return Unsupported("it computes in float32")
+        raise Unsupported("it computes in float32")
     X, W, Y = (cast("TensorSpec", spec) for spec in (*inputs[:2], outputs[0]))
     window, out = conv_window(op, X.shape, W.shape)
     image = channels_first_dims(op.order, X.shape)[2:]
     spread = any(step != 1 < count for step, count in zip(window.dilation, window.kernel, strict=True))
     if tuple(image) != window.kernel or any(window.head) or any(one != 1 for one in out) or spread or op.group != 1:
-        return Unsupported(f"its window is not the whole image, in one group: {window.kernel} over {tuple(image)}")
+        raise Unsupported(f"its window is not the whole image, in one group: {window.kernel} over {tuple(image)}")
     if X.size == 0 or Y.size == 0:
-        return Unsupported("there is nothing to compute")
+        raise Unsupported("there is nothing to compute")
     return W, X.shape[0], W.shape[0]
 
 
@@ -46,16 +44,13 @@ def prepare_conv(op: OpView, context: Context, inputs: Sequence[Spec], outputs: 
     """Compile Y = epilogue(X W^T + b, S ...)."""
     del context
     found = find_problem(op, inputs, outputs)
-    if isinstance(found, Unsupported):
-        return found
     W, N, _ = found
     return Offer(partial(rows_launch, op, *found), estimate_ns=rows_ns(W, N))
 
 
 def variants(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> list[Variant]:
     """Return its only way, for who times it."""
-    found = find_problem(op, inputs, outputs)
-    return [] if isinstance(found, Unsupported) else [Variant.only(rows_launch(op, *found))]
+    return [Variant.only(rows_launch(op, *find_problem(op, inputs, outputs)))]
 
 
 for _schema in (*CONVS, FUSED_CONV):

@@ -92,7 +92,7 @@ def prepare_fc(X: TensorSpec, W: TensorSpec, b: TensorSpec, Y: TensorSpec, op: O
     """Compile Y = epilogue(X W^T + b, S ...)."""
     M = b.size
     if X.size == 0 or Y.size == 0:
-        return Unsupported("there is nothing to compute")
+        raise Unsupported("there is nothing to compute")
     N = Y.size // M
     if M == 1:
         return Offer(partial(_single_launch, op, W, N), estimate_ns=single_ns(W, N, _single_threads(W, N)))

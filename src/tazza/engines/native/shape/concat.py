@@ -17,14 +17,14 @@ LARGEST = (1 << 31) - 1
 
 
 @native(concats["DepthConcat"], concats["Concat"], accepts=accepts_strided, batch_invariant=True)
-def prepare_concat(op: OpView, X: list[TensorSpec], Y: TensorSpec) -> LaidOut | Unsupported:
+def prepare_concat(op: OpView, X: list[TensorSpec], Y: TensorSpec) -> LaidOut:
     """Compile a move for each part."""
     alike = len({part.layout for part in X}) == 1  # a variadic letter has one layout for all its blobs
     axis, steps = join_axis(op, "Y", len(Y.shape)), row_major(Y.shape)
     joined = (*steps[:axis], *steps[axis + 1 :]) if adds_axis(op) else steps
     extents = [1 if adds_axis(op) else part.shape[axis] for part in X]
     if max(extents, default=0) > LARGEST:
-        return Unsupported(f"split_info does not hold {max(extents)} in 32 bits")
+        raise Unsupported(f"split_info does not hold {max(extents)} in 32 bits")
     boxes = [
         Box(
             tuple(part.shape),

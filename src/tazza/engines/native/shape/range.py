@@ -35,11 +35,11 @@ def write_range(lines: Lines, dtype: DataType, *, start: bool, step: bool) -> No
 
 
 @native(RANGE)
-def prepare_range(op: OpView, Y: TensorSpec) -> Launch | Unsupported:
+def prepare_range(op: OpView, Y: TensorSpec) -> Launch:
     """Compile the fill; start and step are read in each run, so that others of as many numbers do as well."""
     dtype = Y.dtype
     if Y.size >= COUNTED and dtype.itemsize < 8:
-        return Unsupported(f"{Y.size} numbers are not counted in 32 bits")
+        raise Unsupported(f"{Y.size} numbers are not counted in 32 bits")
     start, step = op.has_input("stop"), op.has_input("step")
     address = SOURCES.compiled(
         f"range {dtype.label} {start} {step}", lambda lines: write_range(lines, dtype, start=start, step=step)

@@ -116,10 +116,10 @@ def prepare_scatter(op: OpView, X: TensorSpec, indices: TensorSpec) -> Launch:
 
 
 @native(SCATTER_ASSIGN, accepts=accepts_rows_but(overwritten(SCATTER_ASSIGN)))
-def prepare_scatter_assign(op: OpView, X: TensorSpec, indices: TensorSpec) -> Launch | Unsupported:
+def prepare_scatter_assign(op: OpView, X: TensorSpec, indices: TensorSpec) -> Launch:
     """Compile the rows that are put into X."""
     if not accepts_rows("X", X):
-        return Unsupported("the rows of X do not lie one behind the other")
+        raise Unsupported("the rows of X do not lie one behind the other")
     bits, itemsize, width = 8 * indices.dtype.itemsize, X.dtype.itemsize, math.prod(X.shape[1:])
     address = SOURCES.compiled(
         f"scatter assign {bits} {itemsize}", lambda lines: write_assign(lines, bits, itemsize), finish_status

@@ -14,20 +14,20 @@ LATE = "starts and ends that are inputs are not compiled"
 
 
 @native(SLICE, accepts=accepts_strided)
-def prepare_slice(op: OpView, X: TensorSpec, Y: TensorSpec) -> LaidOut | Unsupported:
+def prepare_slice(op: OpView, X: TensorSpec, Y: TensorSpec) -> LaidOut:
     """Compile the move."""
     if op.has_input("first"):
-        return Unsupported(LATE)
+        raise Unsupported(LATE)
     own, taken = steps_in(X), box(op, X.shape, op.starts, op.ends)
     start = sum(part.start * step for part, step in zip(taken, own, strict=True))
     return moved([Box(tuple(Y.shape), Lie(0, row_major(Y.shape)), Lie(start, own))], X)
 
 
 @native(SLICE_GRADIENT, accepts=accepts_strided)
-def prepare_slice_gradient(op: OpView, dY: TensorSpec, dX: TensorSpec) -> LaidOut | Unsupported:
+def prepare_slice_gradient(op: OpView, dY: TensorSpec, dX: TensorSpec) -> LaidOut:
     """Compile the move and what is around it."""
     if op.has_input("first"):
-        return Unsupported(LATE)
+        raise Unsupported(LATE)
     taken = [range(part.start, part.stop) for part in box(op, dX.shape, op.starts, op.ends)]
     steps = row_major(dX.shape)
     start = sum(part.start * step for part, step in zip(taken, steps, strict=True))

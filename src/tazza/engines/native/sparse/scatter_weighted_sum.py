@@ -61,12 +61,10 @@ def write_sum(lines: Lines, bits: int, summands: int) -> None:
 
 
 @native(SCATTER_WEIGHTED_SUM, accepts=accepts_rows_but(overwritten(SCATTER_WEIGHTED_SUM)), float32=True)
-def prepare_scatter_weighted_sum(
-    op: OpView, X0: TensorSpec, indices: TensorSpec, X: list[TensorSpec] | None
-) -> Launch | Unsupported:
+def prepare_scatter_weighted_sum(op: OpView, X0: TensorSpec, indices: TensorSpec, X: list[TensorSpec] | None) -> Launch:
     """Compile the sums."""
     if not accepts_rows("X0", X0):
-        return Unsupported("the rows of X0 do not lie one behind the other")
+        raise Unsupported("the rows of X0 do not lie one behind the other")
     bits, count = 8 * indices.dtype.itemsize, len(X or ())
     address = SOURCES.compiled(
         f"scatter weighted sum {bits} {count}", lambda lines: write_sum(lines, bits, count), finish_status

@@ -12,7 +12,7 @@ from tazza.codegen.rows import ROWS
 from tazza.codegen.term import Lines, Term
 from tazza.engines.native import SOURCES, native
 from tazza.engines.native.move import copies
-from tazza.operator import OpView, SizedLaunch, Unsupported
+from tazza.operator import OpView, SizedLaunch
 from tazza.ops.sparse.segment import row_count
 from tazza.ops.sparse.segment_rows import LENGTHS_TILE
 from tazza.tensor import TensorSpec
@@ -38,7 +38,7 @@ def write_tile(lines: Lines, itemsize: int) -> None:
 
 
 @native(LENGTHS_TILE)
-def prepare_lengths_tile(op: OpView, X: TensorSpec) -> SizedLaunch | Unsupported:
+def prepare_lengths_tile(op: OpView, X: TensorSpec) -> SizedLaunch:
     """Compile the copies, of as many rows as there turn out to be."""
     itemsize, width = X.dtype.itemsize, math.prod(X.shape[1:])
 

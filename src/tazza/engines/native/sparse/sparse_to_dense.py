@@ -14,10 +14,10 @@ from tazza.tensor import DataType, TensorSpec
 
 
 @native(SPARSE_TO_DENSE)
-def prepare_sparse_to_dense(op: OpView, indices: TensorSpec, Y: TensorSpec) -> Launch | Unsupported:
+def prepare_sparse_to_dense(op: OpView, indices: TensorSpec, Y: TensorSpec) -> Launch:
     """Compile the sums."""
     if Y.dtype is not DataType.FLOAT:
-        return Unsupported(f"it adds up float32, not {Y.dtype.label}")
+        raise Unsupported(f"it adds up float32, not {Y.dtype.label}")
     extents = 1, Y.shape[0], math.prod(Y.shape[1:])
     form, slots = Form(8 * indices.dtype.itemsize, Y.dtype.itemsize), of_letters("indices", "X", "Y")
     return replace(part_sums(extents, form, indices, slots), check=rows_check(op, "indices", extents[1]))

@@ -97,8 +97,8 @@ class _Launch:
 
 
 @native(*proposals.schemas)
-def prepare_generate_proposals(op: OpView, anchors: TensorSpec) -> Launch | Unsupported:
+def prepare_generate_proposals(op: OpView, anchors: TensorSpec) -> Launch:
     """Compile the choice among boxes."""
     if anchors.dims is not None and anchors.dims[-1] != 4:
-        return Unsupported("it takes boxes with sides along the axes")
+        raise Unsupported("it takes boxes with sides along the axes")
     return _Launch(op)

@@ -61,9 +61,9 @@ def write_sums(lines: Lines, border: int) -> None:
     each_row(lines, plane)
 
 
-def _prepare(read: TensorSpec, written: TensorSpec, source: str, target: str) -> Launch | Unsupported:
+def _prepare(read: TensorSpec, written: TensorSpec, source: str, target: str) -> Launch:
     if not all_float32(read, written):
-        return Unsupported("it is compiled for float32")
+        raise Unsupported("it is compiled for float32")
     border = int(written.shape[-1] > read.shape[-1])
     height, width = (min(pair) for pair in zip(read.shape[2:], written.shape[2:], strict=True))
     planes, stride = math.prod(read.shape[:2]), -(-(width + 1) // LINE) * LINE
@@ -75,12 +75,12 @@ def _prepare(read: TensorSpec, written: TensorSpec, source: str, target: str) ->
 
 
 @native(INTEGRAL_IMAGE)
-def prepare_integral_image(X: TensorSpec, Y: TensorSpec) -> Launch | Unsupported:
+def prepare_integral_image(X: TensorSpec, Y: TensorSpec) -> Launch:
     """Compile the sums; a row and a column of zeros stand before them."""
     return _prepare(X, Y, "X", "Y")
 
 
 @native(INTEGRAL_IMAGE_GRADIENT)
-def prepare_integral_image_gradient(dY: TensorSpec, dX: TensorSpec) -> Launch | Unsupported:
+def prepare_integral_image_gradient(dY: TensorSpec, dX: TensorSpec) -> Launch:
     """Compile the sums, without the last row and column."""
     return _prepare(dY, dX, "dY", "dX")

@@ -25,15 +25,13 @@ Dimensions: TypeAlias = tuple[int, Dimension, Dimension]
 """The planes of X, and what rows and columns of Y are made of."""
 
 
-def _laid(
-    op: OpView, X: TensorSpec, Y: TensorSpec, given: TensorSpec
-) -> tuple[Dimensions, Layout, Layout] | Unsupported:
+def _laid(op: OpView, X: TensorSpec, Y: TensorSpec, given: TensorSpec) -> tuple[Dimensions, Layout, Layout]:
     """Return what rows and columns are taken from, and how X and Y are to lie: as near as can be to the given one.
 
     Dense channels are counted with the columns.
     """
     if op.has_input("scales"):
-        return Unsupported("scales come as an input: which elements they name is known only when it runs")
+        raise Unsupported("scales come as an input: which elements they name is known only when it runs")
     last = op.order.upper() == "NHWC"
     N, C, *extents = (X.shape[i] for i in ((0, 3, 1, 2) if last else (0, 1, 2, 3)))
     counts = Y.shape[1:3] if last else Y.shape[2:]
@@ -48,22 +46,16 @@ def _laid(
 
 
 @native(RESIZE_NEAREST, accepts=accepts_images, batch_invariant=True, float32=True)
-def prepare_resize_nearest(op: OpView, X: TensorSpec, Y: TensorSpec) -> LaidOut | Unsupported:
+def prepare_resize_nearest(op: OpView, X: TensorSpec, Y: TensorSpec) -> LaidOut:
     """Compile the copy."""
-    found = _laid(op, X, Y, X)
-    if isinstance(found, Unsupported):
-        return found
-    dimensions, read, written = found
+    dimensions, read, written = _laid(op, X, Y, X)
     return LaidOut(resampling(*dimensions, (Slot("X"), Slot("Y")), 0.0), {"X": read, "Y": written})
 
 
 @native(RESIZE_NEAREST_GRADIENT, accepts=accepts_images, float32=True)
-def prepare_resize_nearest_gradient(op: OpView, dY: TensorSpec, dX: TensorSpec) -> LaidOut | Unsupported:
+def prepare_resize_nearest_gradient(op: OpView, dY: TensorSpec, dX: TensorSpec) -> LaidOut:
     """Compile the sums."""
-    found = _laid(op, dX, dY, dY)
-    if isinstance(found, Unsupported):
-        return found
-    dimensions, written, read = found
+    dimensions, written, read = _laid(op, dX, dY, dY)
     return LaidOut(back(*dimensions), {"dY": read, "dX": written})
 
 

@@ -28,25 +28,24 @@ from tazza.tensor.residue import residue_bytes
 ENABLED = flag("winograd", True, "let convolutions run by Winograd's algorithm where it is faster", kernels=True)
 
 
-def find_problem(op: OpView, X: TensorSpec, W: TensorSpec) -> Problem | Unsupported:
-    """Return the convolution as a problem, or why it is none for this engine."""
+def find_problem(op: OpView, X: TensorSpec, W: TensorSpec) -> Problem:
+    """Return the convolution as a problem, where it is one for this engine."""
     window, dims = conv_window(op, X.shape, W.shape)
     last = op.order.upper() == "NHWC"
     if window.rank != 2 or window.stride != (1, 1) or window.dilation != (1, 1) or op.group != 1:
-        return Unsupported("it takes two dimensions, stride 1, dilation 1 and one group")
+        raise Unsupported("it takes two dimensions, stride 1, dilation 1 and one group")
     if window.kernel not in ((3, 3), (5, 5)):
-        return Unsupported(f"it takes filters of 3 x 3 and 5 x 5, not of {window.kernel[0]} x {window.kernel[1]}")
+        raise Unsupported(f"it takes filters of 3 x 3 and 5 x 5, not of {window.kernel[0]} x {window.kernel[1]}")
     N, *rest = X.shape
     C, H, width = (rest[-1], *rest[:2]) if last else tuple(rest)
     out = (int(dims[0] or 0), int(dims[1] or 0))
     return Problem(N, C, W.shape[0], window.kernel[0], (H, width), out, (window.head[0], window.head[1]))
 
 
-def switched_off(op: OpView) -> str | None:
-    """Return which flag keeps this engine out where the operator does not name it, or None."""
-    if ENGINE in asked_engines(op.definition.engine):
-        return None
-    return None if ENABLED.value else "the flag winograd is off"
+def check_flag(op: OpView) -> None:
+    """Refuse where the flag keeps this engine out and the operator does not name it."""
+    if not ENABLED.value and ENGINE not in asked_engines(op.definition.engine):
+        raise Unsupported("the flag winograd is off")
 
 
 def launch(
@@ -70,13 +69,8 @@ def launch(
 def prepare_conv(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Offered:
     """Y = epilogue(conv(X, W, b), S ...)."""
     del context
-    found = image_problem(find_problem, op, inputs, outputs)
-    if isinstance(found, Unsupported):
-        return found
-    reason = switched_off(op)
-    if reason is not None:
-        return Unsupported(reason)
-    problem, X, Y = found
+    problem, X, Y = image_problem(find_problem, op, inputs, outputs)
+    check_flag(op)
     tiling = best_tiling(problem, thread_count())
     # U and a residue, in place of W; of nets that do not say what their inputs are W stays, too.
     held = tiling.filter_bytes + residue_bytes(problem.weights) - 4 * problem.weights
@@ -97,10 +91,8 @@ def _answer(op: OpView, tiling: Tiling, X: TensorSpec, Y: TensorSpec) -> LaidOut
 
 def variants(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> list[Variant]:
     """Return the ways with tiles of each size, for who times them; whatever the model says of the direct algorithm."""
-    found = image_problem(find_problem, op, inputs, outputs)
-    if isinstance(found, Unsupported) or switched_off(op) is not None:
-        return []
-    problem, X, Y = found
+    problem, X, Y = image_problem(find_problem, op, inputs, outputs)
+    check_flag(op)
     tilings = {m: best_tiling(problem, thread_count(), m) for m, r in FORMS if r == problem.r}
     return [Variant(f"tiles of {m} x {m}", _answer(op, one, X, Y)) for m, one in tilings.items()]
 

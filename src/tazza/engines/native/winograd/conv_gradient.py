@@ -16,7 +16,7 @@ from tazza.codegen.image import accepts_images, filter_words, float32_gradient, 
 from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native.winograd.code import Code
-from tazza.engines.native.winograd.conv import find_problem, launch, switched_off
+from tazza.engines.native.winograd.conv import check_flag, find_problem, launch
 from tazza.engines.native.winograd.filters import ENGINE
 from tazza.engines.native.winograd.tiling import Problem, Tiling, best_tiling
 from tazza.engines.native.winograd.weights import WeightsTiling, best_weights_tiling, weights_launch
@@ -28,7 +28,7 @@ from tazza.ops.nn.conv import CONV2D_GRADIENT, CONV_GRADIENT
 from tazza.proto import OperatorDef
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, Layout, Strided, TensorSpec
-from tazza.tensor.offer import Offer
+from tazza.tensor.offer import Offer, answered, kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,11 @@ class Part:
 
     launch: Launch
     layouts: dict[str, Layout]
+
+    @property
+    def laid_out(self) -> LaidOut:
+        """The same as an answer."""
+        return LaidOut(self.launch, self.layouts)
 
 
 def transposed(problem: Problem) -> Problem:
@@ -57,24 +62,22 @@ def own_weights(op: OpView, tiling: WeightsTiling, specs: dict[str, TensorSpec])
 
 def others_weights(
     op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]
-) -> Offer[Callable[[], Part | Unsupported]] | None:
+) -> Offer[Callable[[], Part]] | None:
     """Return the best offer of another engine for dW and db alone, where one says how long it takes."""
     alone = OperatorDef()
     alone.CopyFrom(op.definition)
     alone.engine = ""
     del alone.output[:]
-    kept = [i for i, letter in enumerate(op.output_letters) if letter != "dX"]
-    alone.output.extend(op.definition.output[i] for i in kept)
+    places = [i for i, letter in enumerate(op.output_letters) if letter != "dX"]
+    alone.output.extend(op.definition.output[i] for i in places)
     ranking = [one for one in rank_engines(op.type, context.place.kind, "") if one.engine != ENGINE]
-    asking = ask_engines(op.schema.view(alone), ranking, context, inputs, [outputs[i] for i in kept])
+    asking = ask_engines(op.schema.view(alone), ranking, context, inputs, [outputs[i] for i in places])
     found = asking.best()
     if found is None or found[1].estimate_ns is None:
         return None
 
-    def make() -> Part | Unsupported:
-        answer = found[1].run()
-        if isinstance(answer, Unsupported):
-            return answer
+    def make() -> Part:
+        answer = kept(found[1].run())
         return Part(answer.launch, dict(answer.layouts)) if isinstance(answer, LaidOut) else Part(answer, {})
 
     return Offer(make, estimate_ns=found[1].estimate_ns)
@@ -83,20 +86,12 @@ def others_weights(
 def prepare_conv_gradient(op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> Offered:
     """DX, dW and db."""
     specs = float32_gradient(op, inputs, outputs)
-    if isinstance(specs, Unsupported):
-        return specs
-    reason = switched_off(op)
-    if reason is not None:
-        return Unsupported(reason)
+    check_flag(op)
     problem = find_problem(op, specs["X"], specs["W"])
-    if isinstance(problem, Unsupported):
-        return problem
     own = best_weights_tiling(problem, thread_count())
-    first: Offer[Callable[[], Part | Unsupported]] = Offer(
-        partial(own_weights, op, own, specs), estimate_ns=own.estimate_ns
-    )
+    first: Offer[Callable[[], Part]] = Offer(partial(own_weights, op, own, specs), estimate_ns=own.estimate_ns)
     if "dX" not in specs:
-        return Offer(lambda: _laid_out(first.run()), estimate_ns=first.estimate_ns)
+        return Offer(lambda: first.run().laid_out, estimate_ns=first.estimate_ns)
     layout = image_layout(specs["dY"], op.order.upper() == "NHWC")
     if ENGINE in asked_engines(op.definition.engine):
         make = partial(_both, op, [first], best_tiling(transposed(problem), thread_count()), specs, layout)
@@ -108,29 +103,25 @@ def prepare_conv_gradient(op: OpView, context: Context, inputs: Sequence[Spec], 
     return Offer(make, estimate_ns=_time_ns(ways[0]) + tiling.estimate_ns)
 
 
-def _time_ns(offer: Offer[Callable[[], Part | Unsupported]]) -> float:
+def _time_ns(offer: Offer[Callable[[], Part]]) -> float:
     assert offer.estimate_ns is not None, "those without were left out"
     return offer.estimate_ns
 
 
-def _laid_out(part: Part | Unsupported) -> LaidOut | Unsupported:
-    return part if isinstance(part, Unsupported) else LaidOut(part.launch, part.layouts)
-
-
 def _both(
     op: OpView,
-    ways: Sequence[Offer[Callable[[], Part | Unsupported]]],
+    ways: Sequence[Offer[Callable[[], Part]]],
     tiling: Tiling,
     specs: dict[str, TensorSpec],
     layout: Layout,
-) -> LaidOut | Unsupported:
+) -> LaidOut:
     """Return dW by the first of some ways that reads dY as dX does, and dX behind it."""
     for way in ways:
-        first = way.run()
+        first = answered(way.run)
         if not isinstance(first, Unsupported) and first.layouts.get("dY", layout) == layout:
             second = input_gradient(op, tiling, specs)
             return LaidOut(LaunchChain((first.launch, second.launch)), {**first.layouts, **second.layouts})
-    return Unsupported("nothing computes dW from channels-last images")
+    raise Unsupported("nothing computes dW from channels-last images")
 
 
 def input_gradient(op: OpView, tiling: Tiling, specs: dict[str, TensorSpec]) -> Part:

@@ -22,7 +22,7 @@ from tazza.engines.native.winograd import SOURCES
 from tazza.engines.native.winograd.algorithm import Algorithm, algorithm, taps_back
 from tazza.engines.native.winograd.transform import apply_twice
 from tazza.engines.native.winograd.writer import GAP
-from tazza.operator import Array, LaidOut, Launch, Unsupported
+from tazza.operator import Array, LaidOut, Launch
 from tazza.operator.kernel import accepts_strided
 from tazza.ops.shape.copy import COPY
 from tazza.runtime.threads import thread_count
@@ -120,11 +120,9 @@ def unpacked(tensor: Tensor) -> Array:
 
 
 @native(COPY, engine=ENGINE, accepts=accepts_strided)
-def prepare_filters(X: TensorSpec, Y: TensorSpec) -> LaidOut | Launch | Unsupported:
+def prepare_filters(X: TensorSpec, Y: TensorSpec) -> LaidOut | Launch:
     """Transform filters; other copies are left to other engines."""
     found = filters_to_pack(Filters, X, Y)
-    if isinstance(found, Unsupported):
-        return found
     W, lies, form = found
     k, c, y, x = filter_steps(W, lies, last=form.last)
     origin = 0

@@ -23,8 +23,8 @@ from tazza.engines.onednn.launch import LETTERS, Part, PrimitiveLaunch, Sequence
 from tazza.engines.onednn.narrow import narrowed
 from tazza.engines.onednn.prepare import Answer, onednn, wished
 from tazza.engines.onednn.primitive import Attributes, PrimitiveDescriptor, at_least, describe, first_fast
-from tazza.engines.onednn.reach import far_steps, spatial_dimensions
-from tazza.engines.onednn.search import Requests, best, searched
+from tazza.engines.onednn.reach import check_dimensions, check_steps
+from tazza.engines.onednn.search import Requests, searched
 from tazza.operator import LaidOut, OpView, Unsupported
 from tazza.ops.nn.conv import CONVS, conv_window
 from tazza.ops.nn.window import Window
@@ -62,14 +62,12 @@ class Geometry:
         """The axes of the blob W in the order (M, C, k...)."""
         return self.order.to_first
 
-    @property
-    def cut(self) -> Unsupported | None:
-        """Why what lies beyond the image is not oneDNN's."""
+    def check_cut(self) -> None:
+        """Refuse what lies beyond the image and is not oneDNN's."""
         if min(self.window.head) < 0:
-            return Unsupported(f"pads {self.window.head} before the image: oneDNN cuts nothing off")
+            raise Unsupported(f"pads {self.window.head} before the image: oneDNN cuts nothing off")
         if any(tail + stride <= 0 for tail, stride in zip(self.tail, self.window.stride, strict=True)):
-            return Unsupported(f"pads {self.tail} behind the image: oneDNN cuts less than a stride off")
-        return None
+            raise Unsupported(f"pads {self.tail} behind the image: oneDNN cuts less than a stride off")
 
     def math(self, X: TensorSpec, W: TensorSpec) -> tuple[str, DataType]:
         """Return the type that products may be computed in, and that of the elements of X and W in memory."""
@@ -89,12 +87,15 @@ class Geometry:
 
     # -- what it is to oneDNN ------------------------------------------------------------------------------------------
 
-    @property
-    def obstacle(self) -> Unsupported | None:
-        """Why oneDNN does not take it."""
-        refused = spatial_dimensions(self.window)
-        refused = self.cut if refused is None else refused
-        return far_steps(self.window, self.tail) if refused is None else refused
+    def check(self) -> None:
+        """Refuse what oneDNN does not take.
+
+        Raises:
+            Unsupported: why.
+        """
+        check_dimensions(self.window)
+        self.check_cut()
+        check_steps(self.window, self.tail)
 
     @property
     def numbers(self) -> tuple[tuple[int, ...], ...]:
@@ -240,10 +241,9 @@ def conv_fast(ways: Iterable[Callable[[], PrimitiveDescriptor]]) -> PrimitiveDes
     return second if same and wide and second.implementation.startswith(better) else found
 
 
-def requests_of(shape: Geometry, op: OpView, specs: dict[str, TensorSpec]) -> Requests | Unsupported:
+def requests_of(shape: Geometry, op: OpView, specs: dict[str, TensorSpec]) -> Requests:
     """Return the ways to ask; where Y overwrites an S in a layout that nothing fast writes, also to write elsewhere."""
-    if shape.obstacle is not None:
-        return shape.obstacle
+    shape.check()
     follow = Epilogue.of(op)
     whole = follow.keeps_whole(narrowed(specs["Y"].dtype))
     moved = whole and specs["Y"].layout != specs["Y"].layout.whole  # what Y overwrites will lie as Y does
@@ -271,11 +271,11 @@ def requests_of(shape: Geometry, op: OpView, specs: dict[str, TensorSpec]) -> Re
 
 
 @searched(*CONVS)
-def conv_requests(op: OpView, specs: dict[str, TensorSpec]) -> Requests | Unsupported:
+def conv_requests(op: OpView, specs: dict[str, TensorSpec]) -> Requests:
     return requests_of(Geometry.of(op, specs["X"], specs["W"]), op, specs)
 
 
 @onednn(*CONVS, empty="zero", accepts=accepts_narrow, estimate_ns=conv_ns)
 def conv(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y from X, W and b."""
-    return best(conv_requests(op, specs))
+    return conv_requests(op, specs).best()

@@ -55,8 +55,7 @@ class Weights:
 def conv_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """DW and db by one primitive, or what is faster; dX by another, which reads W in another layout than Conv."""
     shape = Geometry.of(op, specs["X"], specs["W"])
-    if shape.obstacle is not None:
-        return shape.obstacle
+    shape.check()
     weights = product(shape, specs)
     return with_data(shape, specs, convolution(shape, specs) if weights is None else weights)
 

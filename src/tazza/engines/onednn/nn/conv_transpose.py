@@ -17,7 +17,6 @@ from tazza.engines.onednn.nn import conv
 from tazza.engines.onednn.nn.conv_gradient import convolution, with_data
 from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.primitive import PrimitiveDescriptor
-from tazza.engines.onednn.search import best
 from tazza.operator import OpView, Unsupported
 from tazza.ops.nn.conv_transpose import CONV_TRANSPOSE, CONV_TRANSPOSE_GRADIENT, conv_transpose_window, groups
 from tazza.ops.nn.fused import FUSED_CONV_TRANSPOSE
@@ -50,12 +49,10 @@ class Geometry(conv.Geometry):
         C, M, *kernel = self.order.to_first
         return (M, C, *kernel)
 
-    @property
-    def cut(self) -> Unsupported | None:
-        """Why what lies beyond the image is not oneDNN's."""
-        if all(tail + stride > 0 for tail, stride in zip(self.tail, self.window.stride, strict=True)):
-            return None
-        return Unsupported(f"adj leaves pads {self.tail} behind the image, oneDNN adds less than a stride")
+    def check_cut(self) -> None:
+        """Refuse what lies beyond the image and is not oneDNN's."""
+        if any(tail + stride <= 0 for tail, stride in zip(self.tail, self.window.stride, strict=True)):
+            raise Unsupported(f"adj leaves pads {self.tail} behind the image, oneDNN adds less than a stride")
 
     def math(self, X: TensorSpec, W: TensorSpec) -> tuple[str, DataType]:
         """Return the type that products may be computed in, and that of the elements, which are never narrow."""
@@ -76,11 +73,12 @@ class Geometry(conv.Geometry):
 @onednn(CONV_TRANSPOSE, FUSED_CONV_TRANSPOSE, empty="zero")
 def conv_transpose(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = epilogue(conv_transpose(X, W, b), S ...), without an epilogue the convolution itself."""
-    return best(conv.requests_of(Geometry.of(op, specs["X"], specs["W"]), op, specs))
+    return conv.requests_of(Geometry.of(op, specs["X"], specs["W"]), op, specs).best()
 
 
 @onednn(CONV_TRANSPOSE_GRADIENT, empty="zero")
 def conv_transpose_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """DW and db by one primitive, dX by another."""
     shape = Geometry.of(op, specs["X"], specs["W"])
-    return with_data(shape, specs, convolution(shape, specs)) if shape.obstacle is None else shape.obstacle
+    shape.check()
+    return with_data(shape, specs, convolution(shape, specs))

@@ -6,7 +6,7 @@ from tazza.engines.onednn.descriptor import accepts_narrow
 from tazza.engines.onednn.estimate import conv_ns
 from tazza.engines.onednn.nn.conv import conv_requests
 from tazza.engines.onednn.prepare import Answer, onednn
-from tazza.engines.onednn.search import best, searched
+from tazza.engines.onednn.search import searched
 from tazza.operator import OpView
 from tazza.ops.nn.fused import FUSED_CONV
 from tazza.tensor import TensorSpec
@@ -17,4 +17,4 @@ searched(FUSED_CONV)(conv_requests)
 @onednn(FUSED_CONV, empty="zero", accepts=accepts_narrow, estimate_ns=conv_ns)
 def fused_conv(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = epilogue(conv(X, W, b), S ...)."""
-    return best(conv_requests(op, specs))
+    return conv_requests(op, specs).best()

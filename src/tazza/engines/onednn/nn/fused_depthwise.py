@@ -18,7 +18,7 @@ from tazza.engines.onednn.narrow import narrowed
 from tazza.engines.onednn.nn.conv import FORWARD, Geometry, conv_fast, conv_ways
 from tazza.engines.onednn.prepare import Answer, name_specs, onednn
 from tazza.engines.onednn.primitive import Attributes, Depthwise, depthwise_argument, describe
-from tazza.operator import LaidOut, OpView, Spec, Unsupported, kernel_key
+from tazza.operator import LaidOut, OpView, Spec, kernel_key
 from tazza.operator.choice import MADE, VARIANTS, Variant
 from tazza.ops.nn.fused import epilogue_of
 from tazza.ops.nn.fused_depthwise import FUSED_CONV_DEPTHWISE, inner_of, inner_spec
@@ -124,8 +124,7 @@ WAYS: dict[str, Callable[[Pair], LaidOut]] = {"at once": at_once, "one after the
 def fused_conv_depthwise(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = epilogue(conv(inner(conv(X, W, b)), V, c))."""
     pair = Pair(op, specs)
-    if pair.second.obstacle is not None:
-        return pair.second.obstacle
+    pair.second.check()
     try:
         return at_once(pair)
     except Unimplemented:
@@ -150,11 +149,10 @@ def takes(op: OpView, inputs: Sequence[Spec | None]) -> bool:
 def variants(op: OpView, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> list[Variant]:
     """Return the ways that there are for these specs, for a plan to time."""
     specs = name_specs(op, inputs, outputs)
-    if isinstance(specs, Unsupported) or any(spec.size == 0 for spec in specs.values()):
+    if any(spec.size == 0 for spec in specs.values()):
         return []
     pair = Pair(op, specs)
-    if pair.second.obstacle is not None:
-        return []
+    pair.second.check()
     found: list[Variant] = []
     for name, way in WAYS.items():
         with suppress(Unimplemented):

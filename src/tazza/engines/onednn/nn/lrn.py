@@ -41,10 +41,9 @@ def _forward(op: OpView, kind: str, x: Descriptor) -> PrimitiveDescriptor:
     return describe("lrn_forward", kind, KIND, x, x, *_numbers(op), flops=_flops(op, x))
 
 
-def _obstacle(op: OpView) -> Unsupported | None:
+def _check_size(op: OpView) -> None:
     if op.size % 2 == 0:
-        return Unsupported(f"size = {op.size}: oneDNN sums windows of odd size")
-    return None
+        raise Unsupported(f"size = {op.size}: oneDNN sums windows of odd size")
 
 
 def lrn_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
@@ -57,16 +56,14 @@ def lrn_ns(op: OpView, specs: dict[str, TensorSpec]) -> float:
 def lrn(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y from X; scale too where it is asked for."""
     X = specs["X"]
-    obstacle = _obstacle(op)
-    if obstacle is not None:
-        return obstacle
+    _check_size(op)
     order = Order.of(op, X)
     found, layout = _laid_out(op, order, X, next((one.layout for one in (X, specs["Y"]) if wished(one)), None))
     launch = PrimitiveLaunch(found, {"src": "X", "dst": "Y"})
     if "scale" not in specs:
         return LaidOut(launch, {"X": layout, "Y": layout})
     if op.beta < LEAST_BETA or op.bias < TINY:
-        return Unsupported(f"beta = {op.beta} and bias = {op.bias}: oneDNN gives no scale, nor can it be had from Y")
+        raise Unsupported(f"beta = {op.beta} and bias = {op.bias}: oneDNN gives no scale, nor can it be had from Y")
     steps = (launch, *_scale(op, order.see(X, layout), found))
     return LaidOut(SequenceLaunch(steps), dict.fromkeys(("X", "Y", "scale"), layout))
 
@@ -106,9 +103,8 @@ def lrn_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Compute dX from X and dY; what the forward primitive leaves for it is computed again, Y into scratch memory."""
     X = specs["X"]
     order = Order.of(op, X)
-    for obstacle in (_obstacle(op), _backward_obstacle(op, order.see(X))):
-        if obstacle is not None:
-            return obstacle
+    _check_size(op)
+    _check_reach(op, order.see(X))
     layout = next((specs[letter].layout for letter in ("X", "dY", "dX") if wished(specs[letter])), ROW_MAJOR)
     forward, found = _backward(op, order.see(X, layout))
     if found.is_slow:
@@ -122,7 +118,7 @@ def lrn_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     return LaidOut(SequenceLaunch(tuple(steps)), dict.fromkeys(("X", "dY", "dX"), layout))
 
 
-def _backward_obstacle(op: OpView, x: Descriptor) -> Unsupported | None:
+def _check_reach(op: OpView, x: Descriptor) -> None:
     """Refuse windows that reach over a rest of channels: there the code of oneDNN 3.2 for dense channels is wrong.
 
     It takes 16 channels at a time and reads wrong neighbours in the last, partial block when a window reaches 3 or more
@@ -131,8 +127,7 @@ def _backward_obstacle(op: OpView, x: Descriptor) -> Unsupported | None:
     """
     C = x.dims[1]
     if op.size >= WIDE and C > BLOCK and C % BLOCK != 0:
-        return Unsupported(f"size = {op.size} over {C} channels: oneDNN is wrong in the last, partial block of {BLOCK}")
-    return None
+        raise Unsupported(f"size = {op.size} over {C} channels: oneDNN is wrong in the last, partial block of {BLOCK}")
 
 
 def _backward(op: OpView, x: Descriptor) -> tuple[PrimitiveDescriptor, PrimitiveDescriptor]:

@@ -12,7 +12,7 @@ from tazza.engines.onednn.image import Order
 from tazza.engines.onednn.launch import PrimitiveLaunch
 from tazza.engines.onednn.prepare import Answer, onednn, wished
 from tazza.engines.onednn.primitive import PrimitiveDescriptor, describe
-from tazza.engines.onednn.reach import far_steps, many_taps, spatial_dimensions
+from tazza.engines.onednn.reach import check_dimensions, check_steps, check_taps
 from tazza.operator import LaidOut, OpSchema, OpView, Spec, Unsupported
 from tazza.ops.nn.pool import clipped_pool_window, pool_gradients, pool_window, pools
 from tazza.tensor import ROW_MAJOR, Layout, TensorSpec
@@ -25,27 +25,23 @@ SLOW_ELEMENTS = 1 << 14
 Numbers = tuple[tuple[int, ...], ...]
 
 
-def pool_numbers(op: OpView, X: TensorSpec) -> Numbers | Unsupported:
+def pool_numbers(op: OpView, X: TensorSpec) -> Numbers:
     """Return strides, kernel, dilations, pads before and behind, as oneDNN wants them."""
     given, out = pool_window(op, X.shape)
     window = clipped_pool_window(op, X.shape)  # its time grows with the kernel, of which the image may have little
     if op.type.startswith("Average") and op.count_include_pad and window.kernel != given.kernel:
-        return Unsupported(f"kernels {given.kernel} of which {window.kernel} may lie in the image count whole")
-    refused = spatial_dimensions(window)
-    if refused is not None:
-        return refused
+        raise Unsupported(f"kernels {given.kernel} of which {window.kernel} may lie in the image count whole")
+    check_dimensions(window)
     if min(window.head) < 0:
-        return Unsupported(f"pads {window.head} before the image: oneDNN cuts nothing off")
+        raise Unsupported(f"pads {window.head} before the image: oneDNN cuts nothing off")
     order = Order.of(op, X)
     image = order.see(TensorSpec(X.shape, X.dtype)).dims[2:]
-    refused = many_taps(window, image)
-    if refused is not None:
-        return refused
+    check_taps(window, image)
     sides = zip(out, window.stride, window.kernel, image, window.head, strict=True)
     # What the last window reaches beyond the image: padding that no window covers does not count, nor does one cut off.
     tail = tuple(max(((0 if n is None else n) - 1) * s + k - extent - head, 0) for n, s, k, extent, head in sides)
-    refused = far_steps(window, tail)
-    return (window.stride, window.kernel, (0,) * window.rank, window.head, tail) if refused is None else refused
+    check_steps(window, tail)
+    return window.stride, window.kernel, (0,) * window.rank, window.head, tail
 
 
 def _algorithm(op: OpView) -> str:
@@ -62,15 +58,13 @@ def pool(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y from X."""
     X, Y = specs["X"], specs["Y"]
     numbers = pool_numbers(op, X)
-    if isinstance(numbers, Unsupported):
-        return numbers
     order = Order.of(op, X)
     seen = order.see(X)
     found = _forward(op, numbers, seen, order.any(Y, seen.dtype))
     if found.is_slow:
         found = _forward(op, numbers, order.see(X, order.dense_channels(X.shape)), order.any(Y))
         if found.is_slow and Y.size > SLOW_ELEMENTS:  # one channel, which lies alike either way
-            return Unsupported(f"oneDNN takes an element at a time here ({found.implementation})")
+            raise Unsupported(f"oneDNN takes an element at a time here ({found.implementation})")
     layouts = {"X": order.layout(found.argument("src"), X.dtype), "Y": order.layout(found.argument("dst"), Y.dtype)}
     return LaidOut(PrimitiveLaunch(found, {"src": "X", "dst": "Y"}), layouts)
 
@@ -79,8 +73,6 @@ def average_pool_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """DX from dY, in the layout that is wished for, or that of dY."""
     X, dY, dX = specs["X"], specs["dY"], specs["dX"]
     numbers = pool_numbers(op, X)
-    if isinstance(numbers, Unsupported):
-        return numbers
     order = Order.of(op, X)
 
     # The hint says nothing about layouts.
@@ -97,7 +89,7 @@ def average_pool_gradient(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     if found.is_slow:
         found = backward(order.see(X, order.dense_channels(X.shape)), order.any(dY))
         if found.is_slow and X.size > SLOW_ELEMENTS:
-            return Unsupported(f"oneDNN takes an element at a time here ({found.implementation})")
+            raise Unsupported(f"oneDNN takes an element at a time here ({found.implementation})")
     layouts: dict[str, Layout] = {
         "dY": order.layout(found.argument("diff_dst")),
         "dX": order.layout(found.argument("diff_src")),

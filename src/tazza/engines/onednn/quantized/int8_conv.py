@@ -19,8 +19,7 @@ RELU = Eltwise("eltwise_relu")
 def int8_conv_answer(op: OpView, specs: dict[str, TensorSpec], post_ops: tuple[PostOp, ...]) -> Answer:
     """Return the launch of a convolution with these post-ops, and the layouts."""
     shape = Geometry.of(op, specs["X"], specs["W"])
-    if shape.obstacle is not None:
-        return shape.obstacle
+    shape.check()
     wrong = _is_depthwise_over_volumes(shape, specs["W"]) or _reaches_far_out(shape, specs["X"])
     return conv_layer(shape, specs, post_ops, wrong=wrong)
 

@@ -14,7 +14,8 @@ from tazza.tensor import TensorSpec
 def int8_conv_transpose(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y from X, W and the first M of b."""
     shape = Geometry.of(op, specs["X"], specs["W"])
-    return conv_layer(shape, specs, wrong=_gaps(shape)) if shape.obstacle is None else shape.obstacle
+    shape.check()
+    return conv_layer(shape, specs, wrong=_gaps(shape))
 
 
 def _gaps(shape: Geometry) -> bool:

@@ -28,11 +28,7 @@ def int8_pool(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y from X, channels last."""
     X, Y = (TensorSpec(specs[letter].shape, specs[letter].dtype) for letter in "XY")
     numbers = pool_numbers(op, X)
-    if isinstance(numbers, Unsupported):
-        return numbers
-    refused = _padding(op, specs["X"])
-    if refused is not None:
-        return refused
+    _check_padding(op, specs["X"])
     algorithm = "pooling_avg_include_padding" if averages(op) else "pooling_max"
     attributes = Attributes(_post_ops(op, specs))
     given = "forward_inference", algorithm, *(Order.of(op, X).see(one) for one in (X, Y)), *numbers
@@ -40,16 +36,17 @@ def int8_pool(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     return LaidOut(PrimitiveLaunch(found, {"src": "X", "dst": "Y"}), {"X": ROW_MAJOR, "Y": ROW_MAJOR})
 
 
-def _padding(op: OpView, X: TensorSpec) -> Unsupported | None:
+def _check_padding(op: OpView, X: TensorSpec) -> None:
     if not averages(op):
-        return None
+        return
     window, _ = pool_window(op, X.shape)
     seen = clipped_pool_window(op, X.shape).kernel
     if seen != window.kernel:
-        return Unsupported(f"kernels {window.kernel} of which {seen} may lie in the image count whole")
+        raise Unsupported(f"kernels {window.kernel} of which {seen} may lie in the image count whole")
     padded = any((*window.head, *window.tail))
     point = meaning_of(X).zero_point
-    return Unsupported(f"padding stands for the byte 0, not for the zero point {point}") if padded and point else None
+    if padded and point:
+        raise Unsupported(f"padding stands for the byte 0, not for the zero point {point}")
 
 
 def _post_ops(op: OpView, specs: dict[str, TensorSpec]) -> tuple[PostOp, ...]:

@@ -28,5 +28,5 @@ def int8_quantize(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     if op.type == INT8_QUANTIZE.type:
         return LaidOut(reordered(Descriptor.of(X), plain, dst=meaning_of(Y)), {"Y": ROW_MAJOR})
     if not isinstance(X.quantization, PerTensor):
-        return Unsupported("X has several scales")
+        raise Unsupported("X has several scales")
     return LaidOut(reordered(Descriptor.of(X), plain, src=X.quantization), {"Y": ROW_MAJOR})

@@ -52,9 +52,9 @@ def int8_slice(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Y = a box of X."""
     X = specs["X"]
     if "first" in specs:
-        return Unsupported("the box comes as an input: where it lies is known only when it runs")
+        raise Unsupported("the box comes as an input: where it lies is known only when it runs")
     if X.dtype is not DataType.UINT8:
-        return Unsupported(f"{X.dtype.label}: oneDNN moves bytes here")
+        raise Unsupported(f"{X.dtype.label}: oneDNN moves bytes here")
     taken = box(op, X.shape, *(bounds(op, X.rank) if one_axis(op) else (op.starts, op.ends)))
     source, dims = _plain(X), [*X.shape]
     for axis, one in enumerate(taken):
@@ -101,7 +101,7 @@ def int8_resize_nearest(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
         factor = large // small
         grows = factor * small == large <= MOST
         if not grows or (not op.output_size and not np.array_equal(scale, factor)):
-            return Unsupported(f"{small} elements become {large}: oneDNN would take other ones")
+            raise Unsupported(f"{small} elements become {large}: oneDNN would take other ones")
         factors.append(float(factor))
     source, target = (Order(4, last=True).see(TensorSpec(one.shape, one.dtype)) for one in (X, Y))
     attributes = Attributes(requantizing(meaning_of(X), meaning_of(Y)))

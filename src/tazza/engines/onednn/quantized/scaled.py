@@ -16,7 +16,7 @@ from tazza.data_class import dataclass
 from tazza.engines.onednn.descriptor import Descriptor
 from tazza.engines.onednn.launch import Numbers, Operand, PrimitiveLaunch
 from tazza.engines.onednn.primitive import Attributes, Eltwise, PostOp, describe, scale_argument, zero_point_argument
-from tazza.operator import Call, Launch, Operands, Unsupported
+from tazza.operator import Call, Launch, Operands
 from tazza.tensor import DataType, Layout, Opaque, PerChannel, PerTensor, Tensor, TensorSpec
 
 SHIFT = 128
@@ -138,17 +138,17 @@ class Sums:
         made.zero_point("dst", self.Y.zero_point)
         return made
 
-    def obstacle(self, b: TensorSpec) -> Unsupported | None:
-        """Return why these blobs are not multiplied here."""
+    def obstacle(self, b: TensorSpec) -> str | None:
+        """Return why these blobs are not multiplied as bytes, or None."""
         points = {self.W.zero_point} if isinstance(self.W, PerTensor) else set(self.W.zero_points)
         if points != {SHIFT}:
-            return Unsupported(f"filters with zero points {sorted(points)}: oneDNN multiplies by those of {SHIFT}")
+            return f"filters with zero points {sorted(points)}: oneDNN multiplies by those of {SHIFT}"
         if isinstance(self.W, PerTensor):
             return None
         wanted = np.float32(self.X.scale) * np.array(self.W.scales, np.float32)
         found = np.array(b.quantization.scales if isinstance(b.quantization, PerChannel) else meaning_of(b).scale)
         if not np.allclose(found, wanted, rtol=CLOSE, atol=0):
-            return Unsupported("scales of b are not those of X and W")
+            return "scales of b are not those of X and W"
         return None
 
     def bias(self, b: TensorSpec, dims: tuple[int, ...]) -> tuple[Descriptor, Layout]:
