@@ -176,7 +176,8 @@ def _layouts(
     others = [operand for operand in read if operand not in full]
     chosen = _chosen_layout(full, written)
     scalars = all(operand.spec.size == 1 for operand in others)
-    if isinstance(chosen, Opaque) and not scalars:
+    alike = len({operand.spec.dtype for operand in (*full, *written)}) == 1  # a vendor's layout is for one type
+    if isinstance(chosen, Opaque) and not (scalars and alike):
         chosen = ROW_MAJOR
     padded = isinstance(chosen, Opaque) and chosen.nbytes != written[0].spec.nbytes
     if padded and not _keeps_zero(expressions, full, others):

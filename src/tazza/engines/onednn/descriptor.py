@@ -88,20 +88,31 @@ class Descriptor:
     def of(spec: Spec | Sequence[int], dtype: DataType = DataType.FLOAT, layout: Layout = ROW_MAJOR) -> Descriptor:
         """Return the descriptor of a spec, or of extents, element type and layout.
 
-        Rank 0 becomes one axis of extent 1, which is how oneDNN sees a single number.
+        Rank 0 becomes one axis of extent 1, which is how oneDNN sees a single number. An opaque layout is seen with
+        these extents, too.
 
         Raises:
-            Unimplemented: an element type, rank or layout that oneDNN does not have.
+            Unimplemented: an element type, rank or layout that oneDNN does not have, or one that lies in other extents
+                and cannot be seen in these.
         """
         if isinstance(spec, TensorSpec):
             return Descriptor.of(spec.shape, spec.dtype, spec.layout)
         dims = Dim(cast("Sequence[int]", spec))
         if isinstance(layout, Opaque):
-            if layout.engine != "onednn":
-                raise Unimplemented(f"oneDNN cannot read a layout of engine {layout.engine!r}")
-            return cast("Descriptor", layout.descriptor)
+            return Descriptor.lying(layout).reshape(dims if len(dims) else (1,))
         steps = cast("Strided", layout).steps(dims)
         return _strided(tuple(dims), dtype, tuple(steps)) if len(dims) else _strided((1,), dtype, (1,))
+
+    @staticmethod
+    def lying(layout: Opaque) -> Descriptor:
+        """Return the descriptor of a blob as it lies, whose extents may be others than the blob's.
+
+        Raises:
+            Unimplemented: the layout is another engine's.
+        """
+        if not isinstance(layout.descriptor, Descriptor):
+            raise Unimplemented(f"oneDNN cannot read a layout of engine {layout.engine!r}")
+        return layout.descriptor
 
     @staticmethod
     def any(dims: Sequence[int], dtype: DataType = DataType.FLOAT) -> Descriptor:
@@ -260,6 +271,15 @@ class Descriptor:
         return _canonical(shape, steps)
 
 
+def seen_as_it_lies(spec: TensorSpec) -> Descriptor:
+    """Return the descriptor of a blob in whatever extents it lies in, for who brings these together with others.
+
+    Raises:
+        Unimplemented: an element type, rank or layout that oneDNN does not have.
+    """
+    return Descriptor.lying(spec.layout) if isinstance(spec.layout, Opaque) else Descriptor.of(spec)
+
+
 def resized(layout: Opaque, count: int) -> Opaque | None:
     """Return how a layout lies for another first extent: see `RESIZED`."""
     found = cast("Descriptor", layout.descriptor)
@@ -341,7 +361,7 @@ def lies_here(spec: Spec) -> bool:
 
 def is_blocked(spec: TensorSpec) -> bool:
     """Whether a blob lies in blocks, which no strides tell."""
-    return lies_here(spec) and not Descriptor.of(spec).is_plain
+    return lies_here(spec) and not seen_as_it_lies(cast("TensorSpec", spec)).is_plain
 
 
 def accepts_strided(letter: str, spec: Spec) -> bool:

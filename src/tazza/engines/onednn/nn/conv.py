@@ -15,7 +15,7 @@ from functools import partial
 from itertools import islice
 
 from tazza.data_class import dataclass
-from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow, is_blocked
+from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow, is_blocked, seen_as_it_lies
 from tazza.engines.onednn.epilogue import Epilogue
 from tazza.engines.onednn.estimate import conv_flops, conv_ns
 from tazza.engines.onednn.image import Order
@@ -135,7 +135,7 @@ class Geometry:
 
     def filters(self, W: TensorSpec) -> Iterator[Descriptor]:
         """Yield the descriptor of W as it lies, if it can be seen so, with these extents."""
-        found = Descriptor.of(W)
+        found = seen_as_it_lies(W)
         if not isinstance(W.layout, Opaque):
             found = found.reshape(self._split(W))
         if len(found.dims) == len(self._axes):

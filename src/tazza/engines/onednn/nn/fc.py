@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from tazza.data_class import dataclass
-from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow, lies_here
+from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow, lies_here, seen_as_it_lies
 from tazza.engines.onednn.epilogue import Epilogue
 from tazza.engines.onednn.estimate import product_gradient_ns, product_ns
 from tazza.engines.onednn.launch import Constant, PrimitiveLaunch, SequenceLaunch, by_letter
@@ -82,7 +82,7 @@ class Product:
     def weights(self, W: TensorSpec) -> Iterator[Descriptor]:
         """Yield the descriptor of W or dW as it lies, if it can be seen so."""
         try:
-            yield Descriptor.of(W).reshape((self.M, *self.inner))
+            yield seen_as_it_lies(W).reshape((self.M, *self.inner))
         except Unimplemented:
             return
 
@@ -91,7 +91,7 @@ def _is_image(X: TensorSpec) -> bool:
     if not 2 < len(X.shape) <= MOST_RANK:
         return False
     if isinstance(X.layout, Opaque):
-        return Descriptor.of(X).dims == tuple(X.shape)
+        return seen_as_it_lies(X).dims == tuple(X.shape)
     # A row-major image is as good as a row, and for rows oneDNN has better code.
     return X.layout != ROW_MAJOR and X.layout == channels_last(X.shape)
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from tazza.data_class import dataclass
-from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow
+from tazza.engines.onednn.descriptor import Descriptor, accepts_narrow, seen_as_it_lies
 from tazza.engines.onednn.launch import PrimitiveLaunch, SequenceLaunch
 from tazza.engines.onednn.library import constant
 from tazza.engines.onednn.prepare import Answer, onednn
@@ -84,7 +84,7 @@ def _joined(sources: tuple[Descriptor, ...], target: Descriptor, axis: int) -> P
 def _source(op: OpView, axis: int, spec: TensorSpec) -> Descriptor:
     """Return the descriptor of a part; with `add_axis` it is read row-major, and gets the axis."""
     if not adds_axis(op):
-        return Descriptor.of(spec).reshape(spec.shape)
+        return Descriptor.of(spec)
     return Descriptor.of((*spec.shape[:axis], 1, *spec.shape[axis:]), spec.dtype)
 
 
@@ -95,7 +95,7 @@ def _joined_layout(op: OpView, Y: TensorSpec, parts: Sequence[TensorSpec]) -> La
     order = Counter(axes_in_memory(part) for part in parts).most_common(1)[0][0]
     last = len(Y.shape) > 2 and order == (0, *range(2, len(Y.shape)), 1)
     layout = channels_last(Y.shape) if last else ROW_MAJOR
-    kinds = {Descriptor.of(part).dtype for part in parts}
+    kinds = {seen_as_it_lies(part).dtype for part in parts}
     return Descriptor.of(Y.shape, kinds.pop(), layout).layout(dtype=Y.dtype) if len(kinds) == 1 else layout
 
 

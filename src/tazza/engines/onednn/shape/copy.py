@@ -10,7 +10,7 @@ from typing import Any, cast
 from numpy.typing import NDArray
 
 from tazza.device import Generator, current_context
-from tazza.engines.onednn.descriptor import Descriptor, accepts_strided
+from tazza.engines.onednn.descriptor import Descriptor, accepts_strided, seen_as_it_lies
 from tazza.engines.onednn.launch import PrimitiveLaunch
 from tazza.engines.onednn.library import Unimplemented
 from tazza.engines.onednn.prepare import Answer, onednn
@@ -44,7 +44,7 @@ def copy(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     computed = _computed(X, Y)
     if computed is not None:
         return LaidOut(computed, {"Y": Y.layout})
-    found = reorder(Descriptor.of(X), Descriptor.of(Y))
+    found = reorder(seen_as_it_lies(X), seen_as_it_lies(Y))
     return LaidOut(PrimitiveLaunch(found, {"src": "X", "dst": "Y"}), {"Y": Y.layout})
 
 
@@ -63,7 +63,7 @@ def plain_copy(tensor: Tensor) -> NDArray[Any]:
         window = tensor.storage.window(lies, tensor.shape, tensor.offset_bytes, layout.nearest.strides)
         return window.astype(tensor.dtype.numpy, order="C")
     if tensor.size:
-        found = reorder(Descriptor.of(tensor.spec), Descriptor.of(plain.spec))
+        found = reorder(seen_as_it_lies(tensor.spec), Descriptor.of(plain.spec))
         launch = PrimitiveLaunch(found, {"src": "X", "dst": "Y"})
         context = current_context(tensor.place)
         scratch = context.scratch(launch.scratch_bytes) if launch.scratch_bytes else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tazza.engines.onednn.descriptor import Descriptor, accepts_strided
+from tazza.engines.onednn.descriptor import Descriptor, accepts_strided, seen_as_it_lies
 from tazza.engines.onednn.launch import PrimitiveLaunch
 from tazza.engines.onednn.prepare import Answer, onednn
 from tazza.engines.onednn.shape.copy import reorder
@@ -18,7 +18,7 @@ def transpose(op: OpView, specs: dict[str, TensorSpec]) -> Answer:
     """Axis i of Y is axis `axes[i]` of X, in the layout that is wished for: a plain copy where X lies so already."""
     X, Y = specs["X"], specs["Y"]
     axes = _axes(op, len(X.shape))
-    found = reorder(Descriptor.of(X).permute(axes) if len(axes) else Descriptor.of(X), Descriptor.of(Y))
+    found = reorder(Descriptor.of(X).permute(axes) if len(axes) else Descriptor.of(X), seen_as_it_lies(Y))
     return LaidOut(PrimitiveLaunch(found, {"src": "X", "dst": "Y"}), {"Y": Y.layout})
 
 
