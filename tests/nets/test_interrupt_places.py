@@ -12,6 +12,7 @@ import pytest
 from tazza.device import CPUContext, Event, current_stream
 from tazza.errors import RunCancelledError
 from tazza.interop.predictor import SEATS, Predictor
+from tazza.nets import NetBase
 from tazza.observers import Recorder
 from tazza.operator import operator_def
 from tazza.operator.definition import make_argument
@@ -23,7 +24,7 @@ from tazza.workspace import Workspace
 from tests.device.host_stream import HostStream
 from tests.net_types import one_of_each
 from tests.nets.dags import Subject, assert_same, reference, subject
-from tests.nets.interrupting import FAST, SLOW, everywhere
+from tests.nets.interrupting import FAST, SLOW, everywhere, interrupt_everywhere
 from tests.nets.simulated import LINGER_S, mix, unwatched
 
 pytestmark = pytest.mark.usefixtures("device")
@@ -116,6 +117,30 @@ def test_interrupts_of_every_kind_of_run(number: int, type: str, soak: int) -> N
         runs = Runs(type)
         everywhere(lambda how=how, runs=runs: runs.work(how), runs.check, SLOW, soak)
         runs.made.net.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("type", one_of_each())
+def test_interrupts_of_first_runs(type: str) -> None:
+    """Whatever a first run prepares is there for the next one, or is prepared again."""
+    op = operator_def("Scale", ["x"], ["x"], scale=2.0)
+    net = NetDef(name="n", type=type, num_workers=2, op=[op], external_output=["x"])
+    made = list[tuple[Workspace, NetBase]]()
+
+    def make() -> None:
+        workspace = Workspace()
+        workspace.feed("x", np.ones(1, np.float32))
+        made[:] = [(workspace, workspace.create_net(net))]
+
+    def check() -> None:
+        ((workspace, one),) = made
+        before = workspace.fetch("x").copy()
+        for _ in range(2):
+            one.run()
+        np.testing.assert_array_equal(workspace.fetch("x"), 4 * before)
+        one.close()
+
+    interrupt_everywhere(lambda: made[0][1].run(), check, prepare=make, most=400)
 
 
 @pytest.mark.slow

@@ -97,7 +97,8 @@ class BoundRun:
             made = paired(first.definition, second.definition)
             if made is not None:
                 self._pairs[position] = made
-        self._changed = True
+        self._change = self._found = object()  # the last one, and the one that `_steps` are of
+        self._note_change()
         self._steps: tuple[BoundOperator, ...] = ()
         self._sections: dict[Context, list[BoundSection | BoundOperator]] = {}
         self._ran: dict[Context, int] = {}  # runs on a context since it was cut last
@@ -111,12 +112,16 @@ class BoundRun:
             operator.tell(self._note_change)
 
     def _note_change(self) -> None:
-        self._changed = True
+        self._change = object()
+
+    @property
+    def _changed(self) -> bool:
+        return self._found is not self._change
 
     def steps(self) -> tuple[BoundOperator, ...]:
         """Return what runs now, which depends on who observes."""
-        if self._changed:
-            self._changed = False  # first: what changes from here on is seen by the next run
+        change = self._change
+        if self._found is not change:
             found: list[BoundOperator] = []
             position = 0
             while position < len(self.operators):
@@ -125,6 +130,7 @@ class BoundRun:
                 position += found[-1].count
             self._steps = tuple(found)
             self._sections.clear()
+            self._found = change  # last: who is interrupted before has found nothing
         return self._steps
 
     @property

@@ -25,7 +25,7 @@ from tazza.operator.gradient import (
     register_gradient,
     stops,
 )
-from tazza.operator.in_place import anything, each, may_overwrite, must_overwrite
+from tazza.operator.in_place import anything, beside, each, may_overwrite, must_overwrite
 from tazza.operator.index import ANY
 from tazza.operator.kernel import (
     KERNELS,
@@ -135,6 +135,7 @@ __all__ = [
     "arg",
     "as_many",
     "attach_throughout",
+    "beside",
     "blob",
     "check_trust",
     "choose_kernel",

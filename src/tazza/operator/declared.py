@@ -10,7 +10,7 @@ from tazza.errors import SchemaError
 from tazza.operator.arity import AsMany, Pairs, Relation, Together
 from tazza.operator.declaring import declaring
 from tazza.operator.effect import Effects
-from tazza.operator.in_place import Anything, Each
+from tazza.operator.in_place import letter_of
 from tazza.operator.letter import BlobSpec
 from tazza.operator.mistake import check_blob
 from tazza.operator.view import INJECTED, RESERVED, OpView
@@ -148,8 +148,8 @@ def check_declaration(schema: OpSchema) -> None:
             )
     for word, places in (("in_place", schema.in_place), ("must_in_place", schema.must_in_place)):
         check_letters(type, word, places, "output", outputs)
-        over = [place.letter if isinstance(place, Each) else place for each in places.values() for place in each]
-        check_letters(type, word, [one for one in over if not isinstance(one, Anything)], "input", inputs)
+        over = [letter_of(place) for each in places.values() for place in each]
+        check_letters(type, word, [one for one in over if one is not None], "input", inputs)
     _check_relations(type, schema.relations, inputs, outputs)
 
 

@@ -5,6 +5,7 @@
     in_place={"Y": each("X")}      output k of Y over input k of X
     in_place={"Y": anything()}     each output of Y over any input
     in_place=anything()            every output over any input
+    must_in_place={"Y": beside("i", "X")}    Y over X where i is given, too
 
 The same forms say under `must_in_place` what an output has to overwrite where the inputs that they name are given.
 `may_overwrite` and `must_overwrite` are the questions about an operator, `overwritten` is that about a type; nothing
@@ -36,6 +37,17 @@ class Each:
 
 
 @dataclass(frozen=True, slots=True)
+class Beside:
+    """The first blob of an input letter where another letter is given as well; see `beside`."""
+
+    given: str
+    letter: str
+
+    def __str__(self) -> str:
+        return f"{self.letter} where {self.given} is given"
+
+
+@dataclass(frozen=True, slots=True)
 class Anything:
     """Any output over any input; see `anything`."""
 
@@ -43,8 +55,9 @@ class Anything:
         return "any input"
 
 
-Place: TypeAlias = "str | Each | Anything"
-"""What one output letter may overwrite: a letter's first blob, blob k of a letter, or whatever is read."""
+Place: TypeAlias = "str | Each | Beside | Anything"
+"""What one output letter may overwrite: a letter's first blob, maybe beside others, blob k of a letter, or whatever is
+read."""
 InPlace: TypeAlias = "Mapping[str, Place | tuple[Place, ...]] | Anything | None"
 """What a schema is given."""
 Places: TypeAlias = "dict[str, tuple[Place, ...]]"
@@ -56,6 +69,16 @@ def each(letter: str) -> Each:
     return Each(letter)
 
 
+def beside(given: str, letter: str) -> Beside:
+    """Speak of operators with the input `given` alone: an output overwrites the first blob of `letter` there."""
+    return Beside(given, letter)
+
+
+def letter_of(place: Place) -> str | None:
+    """Return the input letter that a place names, if any."""
+    return place.letter if isinstance(place, (Each, Beside)) else None if isinstance(place, Anything) else place
+
+
 def anything() -> Anything:
     """Let an output, or all of them, overwrite any input."""
     return Anything()
@@ -63,10 +86,8 @@ def anything() -> Anything:
 
 def overwritten(schema: OpSchema) -> frozenset[str]:
     """Return the letters of inputs that outputs have to overwrite."""
-    places = (place for each_output in schema.must_in_place.values() for place in each_output)
-    return frozenset(
-        place.letter if isinstance(place, Each) else place for place in places if not isinstance(place, Anything)
-    )
+    letters = (letter_of(place) for each_output in schema.must_in_place.values() for place in each_output)
+    return frozenset(letter for letter in letters if letter is not None)
 
 
 def places_of(given: InPlace, outputs: Sequence[BlobSpec]) -> Places:
@@ -111,8 +132,9 @@ def _positions(op: OpView, places: Places, output: int) -> tuple[int, ...]:
         if isinstance(place, Anything):
             found.extend(range(len(op.input_letters)))
             continue
-        wanted = place.letter if isinstance(place, Each) else place
-        positions = [position for position, other in enumerate(op.input_letters) if other == wanted]
+        if isinstance(place, Beside) and place.given not in op.input_letters:
+            continue
+        positions = [position for position, other in enumerate(op.input_letters) if other == letter_of(place)]
         if isinstance(place, Each):
             found.extend(positions[number : number + 1])
         elif number == 0:

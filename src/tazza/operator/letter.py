@@ -45,6 +45,7 @@ class BlobSpec:
     also: tuple[str, ...] = ()
     says_role: bool = False
     elsewhere: frozenset[DataType] = frozenset()
+    decides: bool = False
 
     def taken_on(self, *, host: bool) -> frozenset[DataType] | None:
         """Return the element types that are taken on the host, or on a device; None: any, or those of another blob."""
@@ -82,6 +83,7 @@ def blob(
     host: bool = False,
     role: Role | None = None,
     elsewhere: frozenset[DataType] = frozenset(),
+    decides: bool = False,
     doc: str = "",
 ) -> BlobSpec:
     """Declare one input or output.
@@ -101,6 +103,7 @@ def blob(
         host: the blob lives on the CPU, whatever the operator's device.
         elsewhere: element types that an input may have beside `dtypes` where the operator does not run on the host:
             `HALVES`. What has the type of this letter follows.
+        decides: whether other outputs are something else where this optional one is not asked for.
         role: what an input is for; where it is not said, data. An input behind the first says it.
         doc: what it is, where the letter does not say it.
     """
@@ -122,6 +125,7 @@ def blob(
         names[1:],
         role is not None,
         elsewhere,
+        decides,
     )
 
 

@@ -150,5 +150,5 @@ def test_what_is_refused(type_name: str, inputs: int, arguments: Any, given: lis
 
 def test_rows_are_clipped_in_place_alone() -> None:
     definition = operator_def("EnsureClipped", ["W", "i", "dW"], ["other"], **RANGE)
-    with pytest.raises(SchemaError, match="is W itself"):
+    with pytest.raises(SchemaError, match="must be in place of input W"):
         run(definition, [TABLE, TWICE, TABLE[:3]])

@@ -30,11 +30,11 @@ class DeadCode(Transform):
         return not partial and node.pure and len(node.outputs) > 0 and _unused(node.outputs[-1])
 
     def validator(self, graph: Graph, match: Sequence[Node]) -> bool:
-        """No output is used, or the last one is optional."""
+        """No output is used, or the last one is optional, and nothing to the others."""
         del graph
         (node,) = match
-        letter = node.view.output_letters[-1]
-        return all(map(_unused, node.outputs)) or node.view.schema.outputs_by_letter[letter].optional
+        last = node.view.schema.outputs_by_letter[node.view.output_letters[-1]]
+        return all(map(_unused, node.outputs)) or (last.optional and not last.decides)
 
     def replace(self, graph: Graph, match: Sequence[Node]) -> None:
         """Remove the node, or give it fewer outputs."""
@@ -44,7 +44,9 @@ class DeadCode(Transform):
             for value in node.outputs:
                 graph.explain(value, "removed: nothing reads it")
             return
-        for count in range(1, len(node.outputs)):
+        specs = [node.view.schema.outputs_by_letter[letter] for letter in node.view.output_letters]
+        decided = max((place for place, spec in enumerate(specs) if spec.decides), default=0)
+        for count in range(decided + 1, len(node.outputs)):
             if all(map(_unused, node.outputs[count:])) and _shortened(graph, node, count):
                 return
 

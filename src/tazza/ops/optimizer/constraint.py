@@ -26,6 +26,7 @@ from tazza.operator import (
     OpView,
     Role,
     arg,
+    beside,
     blob,
     family,
     formula,
@@ -57,6 +58,7 @@ ENSURE_CLIPPED = schema(
         arg("max", float, LARGEST, doc="largest value, which wins where it is below the least"),
     ],
     in_place={"W_next": "W"},
+    must_in_place={"W_next": beside("indices", "W")},
     effects=Effects.PURE,
     no_gradient=NO_GRADIENT,
     source="Caffe2",
@@ -69,11 +71,8 @@ ENSURE_CLIPPED = schema(
 
 @ENSURE_CLIPPED.validate
 def ensure_clipped_validate(op: OpView) -> None:
-    given = len(op.definition.input)
-    if given == 2:
+    if len(op.definition.input) == 2:
         raise op.error(SchemaError, "indices come without a gradient", hint="give W alone, or W, indices and dW")
-    if given == 3 and op.definition.input[0] != op.definition.output[0]:
-        raise op.error(SchemaError, f"W_next is {op.definition.output[0]!r}, with indices it is W itself")
 
 
 @ENSURE_CLIPPED.infer

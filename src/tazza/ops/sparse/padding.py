@@ -92,7 +92,7 @@ GATHER_PADDING = schema(
             "lengths", DataType.INT32, role=Role.INDEX, doc="rows of each segment; behind the last one rows may be left"
         ),
     ],
-    outputs=[blob("first", "X", "*S"), blob("last", "X", "*S", optional=True)],
+    outputs=[blob("first", "X", "*S"), blob("last", "X", "*S", optional=True, decides=True)],
     args=ARGS,
     effects=Effects.PURE,
     no_gradient=not_written("it is itself what the gradient of AddPadding emits"),
