@@ -28,6 +28,7 @@ from tazza.operator.schema import gather_all
 from tazza.operator.watch import Watch, Watched, watched
 from tazza.tensor import Allocation, Opaque, Storage, Tensor
 from tazza.tensor.allocation import address_of, allocator_of
+from tazza.tensor.quantization import Quantization
 
 RECORDED_IN = (2, 4, 8)
 """Which runs of a binding a device records, the later ones where it has refused: the first has loaded all there is."""
@@ -81,6 +82,8 @@ class Instance:
         self._bound: dict[PlanValue, Tensor] = {}
         self.watch = Watch()
         """Of what calls are bound to; broken until `note_values` was called behind a binding."""
+        self._meanings: list[tuple[Tensor, Quantization | None]] = []
+        """Tensors of inputs that are written over, whose integers then stand for other numbers, and for which."""
         self.loans: dict[str, Loan | None] = {}
         """By input, what calls are bound to that an earlier run left outside of its blob."""
 
@@ -128,6 +131,7 @@ class Instance:
         self._bound.clear()
         blobs: list[Watched] = []
         self.loans.clear()  # what is bound anew reads blobs
+        self._meanings.clear()
         for name, value in self.program.inputs.items():
             blobs.append(self._bind_input(name, value))
         for name, value in self.program.outputs.items():
@@ -165,6 +169,8 @@ class Instance:
             tensor = blob.tensor()
             tensor.resize_to(value.spec)
             tensor.reserve()
+        elif blob.tensor().quantization != value.spec.quantization:
+            self._meanings.append((blob.tensor(), value.spec.quantization))
         self._bound[value.root] = _shaped(blob.tensor(), value.root)
         return [watched(blob)] if name not in self.program.inputs else []
 
@@ -253,6 +259,12 @@ class Instance:
             run_parts(self._parts, self._written, self._located)
         else:
             self._run(self._parts)
+        self._say_meanings()
+
+    def _say_meanings(self) -> None:
+        """Let integers that were written over others stand for what the new ones do."""
+        for tensor, meaning in self._meanings:
+            tensor.quantize_as(meaning)
 
     def run_timed(self) -> list[float]:
         """Run all steps once, as `run` does; return the seconds that each took."""
@@ -261,6 +273,7 @@ class Instance:
             self._run([(positions, _timed(seconds, positions, call)) for positions, call in self._parts])
         finally:
             self.context.wait()
+        self._say_meanings()
         return seconds
 
     def _run_there(self) -> None:
