@@ -28,7 +28,13 @@ JUMPS = frozenset(
 RESUME = dis.opmap["RESUME"]
 DROPPED = ("weakref.py", "_weakrefset.py", "_collections_abc.py")
 """Code that Python calls when an object ends; it drops errors from there, interrupts too."""
-OWN = ("interrupting.py", "test_interrupt_places.py", "test_interrupted_reading.py", "test_interrupted_blocks.py")
+OWN = (
+    "interrupting.py",
+    "test_interrupt_places.py",
+    "test_interrupted_reading.py",
+    "test_interrupted_blocks.py",
+    "test_packed_weights.py",
+)
 """Tests themselves are not interrupted."""
 FAST, SLOW = 12, 24
 """Places that are tried of a kind of work in fast and in slow tests; `--soak` takes all."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from tests.net_types import one_of_each
 from tests.nets.dags import Subject, assert_same, reference, subject
 from tests.nets.interrupting import FAST, SLOW, everywhere, interrupt_everywhere
 from tests.nets.simulated import LINGER_S, mix, unwatched
+from tests.nets.test_packed_weights import READERS, moved
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -141,6 +143,37 @@ def test_interrupts_of_first_runs(type: str) -> None:
         one.close()
 
     interrupt_everywhere(lambda: made[0][1].run(), check, prepare=make, most=400)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("act", ["look", "feed", "shared"])
+@pytest.mark.parametrize("engine", READERS)
+def test_interrupts_lose_no_moved_weights(engine: str, act: str, soak: int) -> None:
+    """They are what they were, or what was fed; and tensors that share them stay one."""
+    made: list[tuple[Workspace, Any]] = []
+
+    def make() -> None:
+        made[:] = [moved(engine)]
+        if act == "shared":
+            ws = made[0][0]
+            ws.create_blob("V").tensor().share(ws.blob("W").tensor())
+
+    def work() -> None:
+        ws, W = made[0]
+        if act == "feed":
+            ws.feed("W", -W)
+        else:
+            ws.blob("W").tensor().make_plain()
+
+    def check() -> None:
+        ((ws, W),) = made
+        found = ws.fetch("W").copy()
+        assert any(np.array_equal(found, one) for one in ((W, -W) if act == "feed" else (W,)))
+        if act == "shared":
+            ws.blob("V").tensor().numpy()[...] = 7
+            np.testing.assert_array_equal(ws.fetch("W"), np.full_like(W, 7))
+
+    everywhere(work, check, SLOW, soak, make)
 
 
 @pytest.mark.slow

@@ -18,7 +18,9 @@ A tensor is not locked; see storage.py. What people write with tensors as arrays
 from __future__ import annotations
 
 import dataclasses
+from collections import deque
 from collections.abc import Iterable, Sequence
+from itertools import starmap
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -163,7 +165,7 @@ class Tensor(ArrayOperators, ArrayMethods):
                 self._room = dataclasses.replace(self._room, quantization=None)
 
     def _take_spec(self, spec: TensorSpec) -> None:
-        if isinstance(self.spec.layout, Opaque) and self.spec.place.is_host and self.storage.allocated:
+        if self._has_form and (self.storage.share_count > 1 or self.storage.beside is not None):
             self._leave_form()
         old = self.spec
         self._drop_array()  # else the old memory would live on while new is made
@@ -179,20 +181,23 @@ class Tensor(ArrayOperators, ArrayMethods):
 
     def sharers(self) -> list[Tensor]:
         """Return the other living tensors that are the same data: made to share its storage, in the same way."""
-        others = [one for one in self.storage.sharers() if one is not self]
+        others = [one for one in self.storage.sharers() if one is not self and one.storage is self.storage]
         return [one for one in others if one.offset_bytes == self.offset_bytes and one.spec == self.spec]
 
-    def _leave_form(self) -> None:
-        """Bring an opaque form that is shared, or that something is kept beside, into row-major order in other memory.
+    @property
+    def _has_form(self) -> bool:
+        """Whether elements lie in an opaque form on the host."""
+        return isinstance(self.spec.layout, Opaque) and self.spec.place.is_host and self.storage.allocated
 
-        Those who are the same data go along. Where there is no memory for it nothing is lost.
+    def _leave_form(self) -> None:
+        """Bring an opaque form into row-major order in other memory; those who are the same data go along.
+
+        Where there is no memory for it, or somebody interrupts it, nothing is lost.
         """
-        if self.storage.share_count > 1 or self.storage.beside is not None:
-            memory = Storage(self.spec.place, holder=self.storage.holder, dtype=self.spec.dtype)
-            plain = Tensor.over(memory, 0, dataclasses.replace(self.spec, layout=ROW_MAJOR))
-            np.copyto(plain.array, self.plain())
-            for one in (*self.sharers(), self):
-                one.share(plain)
+        memory = Storage(self.spec.place, holder=self.storage.holder, dtype=self.spec.dtype)
+        plain = Tensor.over(memory, 0, dataclasses.replace(self.spec, layout=ROW_MAJOR))
+        np.copyto(plain.array, self.plain())
+        _become_views([*self.sharers(), self], plain, plain.spec, 0)
 
     def _make_room(self, spec: TensorSpec) -> None:
         """Reserve what `spec` needs, and if that means to move, spare the content of those who share the storage."""
@@ -284,15 +289,10 @@ class Tensor(ArrayOperators, ArrayMethods):
         return tensor
 
     def _become_view(self, other: Tensor, spec: TensorSpec, offset_bytes: int) -> None:
-        self.storage.remove_sharer(self)
         # An equal spec at another offset is another address: the identity has to change.
-        moved = offset_bytes != self.offset_bytes
-        self.storage = other.storage
-        self.offset_bytes = offset_bytes
-        self._room = other._room
-        self.spec = dataclasses.replace(spec) if moved else spec
-        self._drop_array()
-        other.storage.add_sharers(self, other)
+        _become_views(
+            [self], other, dataclasses.replace(spec) if offset_bytes != self.offset_bytes else spec, offset_bytes
+        )
 
     def release(self) -> None:
         """Give the memory back (to the others, when it is shared) and keep the spec."""
@@ -369,8 +369,8 @@ class Tensor(ArrayOperators, ArrayMethods):
         return ATTACHED["to_place"](self, CPUPlace())
 
     def make_plain(self) -> None:
-        """Bring an opaque layout into row-major order, in this tensor's own memory."""
-        if isinstance(self.spec.layout, Opaque) and self.spec.place.is_host and self.storage.allocated:
+        """Bring an opaque layout into row-major order, on the host in other memory."""
+        if self._has_form:
             self._leave_form()
         if isinstance(self.spec.layout, Opaque):
             meaning = self.spec.quantization
@@ -410,6 +410,8 @@ class Tensor(ArrayOperators, ArrayMethods):
             self._assign_from_host(source, dtype)
             return
         if not self._takes_in_place(array.shape, dtype):
+            if self._has_form:
+                self._leave_form()  # who is interrupted has what was there
             self.resize(array.shape, dtype)
         np.copyto(self.array, source, casting="equiv")
         self.storage.version += 1
@@ -544,6 +546,19 @@ def _storage_for(spec: TensorSpec, holder: str) -> Storage:
     if spec.dtype is DataType.STRING:
         return StringStorage(holder=holder)
     return Storage(spec.place, holder=holder, dtype=spec.dtype)
+
+
+def _become_views(tensors: Sequence[Tensor], other: Tensor, spec: TensorSpec, offset_bytes: int) -> None:
+    """Let tensors lie in the storage of another one, all of them or, where somebody interrupts it, none."""
+    former = [one.storage for one in tensors]
+    other.storage.add_sharers(*tensors, other)
+    told = {"storage": other.storage, "offset_bytes": offset_bytes, "_room": other._room, "spec": spec}
+    told |= {"_array": None, "_room_generation": _NO_ROOM}
+    # One call of C, within which nobody looks for signals.
+    deque(starmap(setattr, [(one, name, value) for one in tensors for name, value in told.items()]), maxlen=0)
+    for one, storage in zip(tensors, former, strict=True):
+        if storage is not other.storage:
+            storage.remove_sharer(one)
 
 
 def _dense_bytes(spec: TensorSpec) -> int:
