@@ -44,6 +44,7 @@ class RowForm:
         stages: names of totals that are made in one pass, pass by pass.
         wrong: name of a number that has to be 0, if any.
         given: names of numbers that stand in the block behind all addresses.
+        computed: what elements are while they are computed.
     """
 
     operands: tuple[Operand, ...]
@@ -52,6 +53,7 @@ class RowForm:
     stages: tuple[tuple[str, ...], ...]
     wrong: str
     given: tuple[str, ...]
+    computed: DataType
 
     @classmethod
     def of(cls, task: RowTask, operands: tuple[Operand, ...]) -> RowForm:
@@ -59,7 +61,8 @@ class RowForm:
         program, texts = task.program, task.texts
         joins = {name: one.join for name, one in program.totals.items() if name in texts}
         stages = (tuple(name for name in stage if name in joins) for stage in program.stages())
-        return cls(operands, joins, texts, tuple(filter(None, stages)), program.wrong, tuple(program.given))
+        computed = DataType.DOUBLE if program.wide else DataType.FLOAT
+        return cls(operands, joins, texts, tuple(filter(None, stages)), program.wrong, tuple(program.given), computed)
 
     def __str__(self) -> str:
         """Return what these say of a kernel, complete; with what a target adds it names one."""
@@ -67,7 +70,7 @@ class RowForm:
             f"{one.name} {one.lies} {one.dtype.label} {int(one.written)} {one.parts}" for one in self.operands
         )
         texts = "; ".join(f"{name} {self.joins.get(name, '')} {one.text()}" for name, one in self.texts.items())
-        return f"{self.stages} {self.given} {self.wrong} ({shown}): {texts}"
+        return f"{self.computed.label} {self.stages} {self.given} {self.wrong} ({shown}): {texts}"
 
     @property
     def turning(self) -> list[Operand]:

@@ -115,6 +115,7 @@ class RowProgram:
         wrong: name of a number that has to be 0 in each row, else `check` raises an error, seeing all operands.
         complaint: what a number that is not 0 means, where nobody can look at the operands, as on a device.
         given: name -> a number that follows from shapes, which equal kernels have no matter what it is.
+        wide: whether elements are computed in float64 too: where little is left of a difference.
     """
 
     cut: Cut
@@ -126,6 +127,7 @@ class RowProgram:
     picks: Mapping[str, int] = field(default_factory=dict[str, int])
     pairs: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     keeps: tuple[str, ...] = ()
+    wide: bool = False
     wrong: str = ""
     complaint: str = ""
     check: Callable[[Operands], None] | None = None

@@ -25,7 +25,7 @@ def form_of(team: int, *, kept: bool = True) -> Form:
     """Return the form of Y = X - the sum of its row."""
     operands = (Operand("X", "each", DataType.FLOAT, False), Operand("Y", "each", DataType.FLOAT, True))
     texts = {"total": Expression.parse("X"), "Y": Expression.parse("X - total")}
-    rows = RowForm(operands, {"total": "sum"}, texts, (("total",),), "", ())
+    rows = RowForm(operands, {"total": "sum"}, texts, (("total",),), "", (), DataType.FLOAT)
     return Form(rows, Deal(team, 1, 1, 3, 2, kept), False, True)
 
 

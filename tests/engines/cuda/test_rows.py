@@ -52,3 +52,11 @@ def test_labels_that_are_no_probabilities_are_told_as_such() -> None:
     stream = current_context(DEVICE).stream
     assert stream is not None
     stream.recover()
+
+
+def test_what_little_is_left_of_a_difference_is_right_where_elements_are_float64() -> None:
+    X, across = np.random.default_rng(0).standard_normal((2, 3, 7)).astype(np.float32)
+    dY = 3000 * X + across
+    given = [to_place(Tensor.from_numpy(one), DEVICE) for one in (X, dY)]
+    found = run_op("NormalizeGradient", *given, device=device_option(DEVICE))
+    np.testing.assert_allclose(found, run_op("NormalizeGradient", X, dY, engine="reference"), rtol=1e-5)

@@ -50,6 +50,7 @@ CASES = [
     Case("Normalize", [values(2, 0)], values(2, 0), id="nothing along the axis"),
     Case("NormalizeGradient", [X, DY], through_matrix, batched=(0, 1), slack=2),
     Case("NormalizeGradient", [X.T.copy(), DY.T.copy()], through_matrix(X, DY).T, {"axis": 0}, slack=2, id="axis 0"),
+    Case("NormalizeGradient", [X, 3000 * X + DY], through_matrix, slack=2, id="almost along the vector"),
     Case("NormalizeL1", [X], vectors(1, 1), batched=(0,)),
     Case("NormalizeL1", [values(2, 3, 5)], vectors(1, 1), {"axis": -2}, id="axis -2"),
 ]

@@ -84,7 +84,7 @@ class Rows:
         tail = self.w.tail()
         self.at = {one.name: tail.take(1, "ptr")[0] for one in self.rows.operands}
         self.operands = {one.name: one for one in self.rows.operands}
-        self.v, self.numbers = Vector(lines, 1), self.team.numbers
+        self.v, self.numbers = Vector(lines, 1, form.rows.computed), self.team.numbers
         self.names = [name for stage in self.rows.stages for name in stage]
         self.kept = dict[tuple[str, int], Term]()
         """What was loaded and stays in registers: (name, number in the turn) -> value."""
@@ -230,9 +230,9 @@ class Rows:
     def _once(self, name: str, c: int, operand: Operand, i: Term) -> Term:
         """Return an element, loaded now or before."""
         if not self.form.deal.kept:
-            return self._element(operand, i, DataType.FLOAT)
+            return self._element(operand, i, self.v.dtype)
         if (name, c) not in self.kept:
-            self.kept[name, c] = self._element(operand, i, DataType.FLOAT)
+            self.kept[name, c] = self._element(operand, i, self.v.dtype)
         return self.kept[name, c]
 
     def _element(self, operand: Operand, i: Number, dtype: DataType) -> Term:

@@ -99,7 +99,7 @@ class Rows:
         operands = self.rows.operands
         self.at = {one.name: at.of(MEMORY[one.dtype]) for one, at in zip(operands, pointers, strict=True)}
         self.operands = {one.name: one for one in operands}
-        self.v = Vector(lines, form.lanes)
+        self.v = Vector(lines, form.lanes, form.rows.computed)
         self.numbers = Vector(lines, form.lanes if form.across else 1, DataType.DOUBLE)
         """What there is one of for each row."""
         self.extent = self.w["outer" if form.outer else "along"]
@@ -233,7 +233,7 @@ class Rows:
         """Return numbers of a row as vectors for its elements."""
         found: dict[str, Term] = {}
         for name in sorted(read & numbers.keys()):
-            value = numbers[name].to("float")
+            value = numbers[name].to(self.v.scalar)
             found[name] = value if self.form.across else self.v.full(value.lane(0))
         return found
 
@@ -288,12 +288,12 @@ class Rows:
 
     def _pair(self, operand: Operand, place: Term, mask: Term | None) -> dict[str, Term]:
         """Return the first and the second numbers of pairs."""
-        double = Vector(self.lines, 2 * self.v.count)
+        double = Vector(self.lines, 2 * self.v.count, self.v.dtype)
         both = double.load(self.at[operand.name], place * 2, self._twice(mask), dtype=operand.dtype)
         return {name: both.shuffle(range(odd, double.count, 2)) for odd, name in enumerate(operand.parts)}
 
     def _store_pair(self, operand: Operand, values: Sequence[Term], place: Term, mask: Term | None) -> None:
-        v, double = self.v, Vector(self.lines, 2 * self.v.count)
+        v, double = self.v, Vector(self.lines, 2 * self.v.count, self.v.dtype)
         order = [one for lane in range(v.count) for one in (lane, v.count + lane)]
         both = values[0].shuffle(order, values[1])
         double.store(both, self.at[operand.name], place * 2, self._twice(mask), dtype=operand.dtype)
@@ -385,12 +385,12 @@ class Rows:
         return [self._join(name, vector, *pair) for name, *pair in zip(names, a, b, strict=True)]
 
     def _folded(self, name: str, value: Term) -> Term:
-        """Return numbers of rows from a vector of float32: lanes are joined where a row lies along them."""
+        """Return numbers of rows from a vector of elements: lanes are joined where a row lies along them."""
         if self.form.across:
             return self._widened(value)
 
         def join(lower: Term, upper: Term) -> Term:
-            return self._join(name, Vector(self.lines, lower.count, DataType.FLOAT), lower, upper)
+            return self._join(name, Vector(self.lines, lower.count, self.v.dtype), lower, upper)
 
         return value.halved(join).to(self.numbers.scalar)
 

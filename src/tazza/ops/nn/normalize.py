@@ -84,13 +84,13 @@ SMALL = {"small": "where(most > 1e15, 1e-25, 1)"}
 DIVISOR = {**SMALL, "length": "sqrt(squares) / small", "divisor": f"max(length, {SHORTEST})"}
 
 
-def vectors_cut(op: OpView, X: TensorSpec) -> Cut | str:
+def _vectors(op: OpView, X: TensorSpec) -> Cut | str:
     """Return the cut whose rows are the vectors that have a length."""
     return Cut.of(X.shape, [op.axis % len(X.shape)])
 
 
 def _normalized(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
-    found = vectors_cut(op, specs["X"])
+    found = _vectors(op, specs["X"])
     return found if isinstance(found, str) else RowProgram(found, SQUARES, DIVISOR, {"Y": "X / divisor"})
 
 
@@ -109,8 +109,8 @@ NORMALIZE_GRADIENT = schema(
     no_gradient=ends("second derivatives are not built"),
     source="derivative of the forward operator",
     example="""
-    >>> run("NormalizeGradient", [[3.0, 4.0]], [[5.0, 0.0]])
-    array([[ 0.64, -0.48]], dtype=float32)
+    >>> run("NormalizeGradient", [[3.0, 4.0]], [[25.0, 0.0]])
+    array([[ 3.2, -2.4]], dtype=float32)
     """,
 )
 
@@ -133,6 +133,20 @@ def normalize_gradient_kernel(op: OpView, X: Array, dY: Array, dX: Array) -> Non
     divisor = np.maximum(length, SHORTEST)
     y = np.where(length < SHORTEST, 0, X / divisor)
     dX[...] = (dY - y * (y * dY).sum(axis=op.axis, keepdims=True)) / divisor
+
+
+def _gradients(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
+    """The length of each vector, and what its slope has in its direction: in float64, since dY may lie along X."""
+    found = _vectors(op, specs["X"])
+    if isinstance(found, str):
+        return found
+    totals = {"squares": Total("sum", "X * X"), "dots": Total("sum", "X * dY")}
+    row = {"length": "sqrt(squares)", "divisor": f"max(length, {SHORTEST})"}
+    row["along"] = f"where(length < {SHORTEST}, 0, dots / divisor)"
+    return RowProgram(found, totals, row, {"dX": "(dY - X / divisor * along) / divisor"}, wide=True)
+
+
+row_program(NORMALIZE_GRADIENT, _gradients)
 
 
 NORMALIZE_L1 = schema(
@@ -166,7 +180,7 @@ def _length(X: Array, axis: int) -> Array:
 
 
 def _normalized_l1(op: OpView, specs: Mapping[str, TensorSpec]) -> RowProgram | str:
-    found = vectors_cut(op, specs["X"])
+    found = _vectors(op, specs["X"])
     if isinstance(found, str):
         return found
     totals = {**MOST, "sizes": Total("sum", "abs(X) * small")}
