@@ -114,6 +114,7 @@ CASES = [
         batched=(0, 1, 2, 3),
         id="label_prob",
     ),
+    Case("SoftmaxWithLossGradient", [values(0, 3), labels(), values(0, 3), np.float32(3)], values(0, 3), id="no row"),
 ]
 
 

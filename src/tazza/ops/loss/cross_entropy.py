@@ -39,6 +39,8 @@ PROBABILITY_MIN = 1e-20
 """Probabilities below count as this much, so that the logarithm stays finite."""
 NO_CLASS, NO_SHARES = "a label that is no class", "labels of a row that are no probabilities"
 """What losses find wrong, in words."""
+OUTSIDE = "logical_or(label < 0, label >= count)"
+"""Whether the label of a row is none of its places."""
 
 LABEL_CROSS_ENTROPY = schema(
     "LabelCrossEntropy",

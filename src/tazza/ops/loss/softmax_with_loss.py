@@ -6,6 +6,8 @@ classes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from tazza.errors import DTypeError, NumericError
@@ -14,21 +16,27 @@ from tazza.operator import (
     HALVES,
     Array,
     Cost,
+    Cut,
     Effects,
     GradientRequest,
+    Operands,
     OpView,
     Role,
+    RowProgram,
+    Total,
     arg,
     blob,
     ends,
     kernel,
     operator_def,
+    row_program,
     schema,
     show_dims,
 )
-from tazza.ops.loss.cross_entropy import PROBABILITY_MIN, check_labels
+from tazza.operator.row_program import Lies
+from tazza.ops.loss.cross_entropy import NO_CLASS, OUTSIDE, PROBABILITY_MIN, check_labels
 from tazza.ops.nn.channel import CHANNELS_FIRST
-from tazza.ops.shape.axis import agree, cut, matrix, product, require_one_element, shapes_agree
+from tazza.ops.shape.axis import agree, cut, matrix, matrix_cut, product, require_one_element, shapes_agree
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
@@ -226,3 +234,36 @@ def softmax_with_loss_gradient_kernel(
         dx[np.arange(N), check_labels(op, label, D)] -= 1
     factors = row_factors(op, weights, N) * (op.scale * dloss.reshape(()))
     dx *= factors[:, np.newaxis]
+
+
+def weight_of(op: OpView) -> str:
+    """Return the text of what a row counts."""
+    return "weights" if op.has_input("weights") else "1"
+
+
+def counted(op: OpView) -> dict[str, Total]:
+    """Return the sum of what rows count, which their losses are divided by."""
+    return {"counted": Total("sum", "1" if op.average_by_batch_size else weight_of(op))}
+
+
+def _slopes(op: OpView, specs: Mapping[str, TensorSpec]) -> tuple[RowProgram, ...] | str:
+    """What all rows count; then elements."""
+    found = matrix_cut(op, specs["P"].shape)
+    if found.along == 0:
+        return "there is no class"
+
+    def check(operands: Operands) -> None:
+        check_labels(op, operands["label"].array, found.along)
+
+    factor = {"factor": "where(counted == 0, 0, scale * dloss / counted)"}
+    first = RowProgram(Cut(1, found.before), counted(op), factor, lies={"dloss": "one"}, keeps=("factor",))
+    row, lies = {"part": f"{weight_of(op)} * factor"}, dict[str, Lies](weights="row", factor="one")
+    if op.label_prob:
+        return first, RowProgram(found, row=row, each={"dX": "(P - label) * part"}, lies=lies)
+    row |= {"bad": OUTSIDE}
+    lies |= {"label": "row"}
+    each = {"dX": "where(index == label, P - 1, P) * part"}
+    return first, RowProgram(found, row=row, each=each, lies=lies, wrong="bad", complaint=NO_CLASS, check=check)
+
+
+row_program(SOFTMAX_WITH_LOSS_GRADIENT, _slopes)

@@ -6,7 +6,6 @@ and dX have one shape (lead..., inner...), mean and std are (lead..., 1), gamma 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -37,7 +36,7 @@ from tazza.operator import (
     together,
 )
 from tazza.ops.reduce.moment import moments, normalization_gradient
-from tazza.ops.shape.axis import agree, axes_from, cut, matrix, product, shapes_agree
+from tazza.ops.shape.axis import agree, cut, matrix, matrix_cut, product, shapes_agree
 from tazza.proto import OperatorDef
 from tazza.tensor import DataType, TensorSpec
 
@@ -251,9 +250,7 @@ def layer_norm_gradient_kernel(
 
 def layer_norm_gradient_rows(op: OpView, specs: Mapping[str, TensorSpec]) -> tuple[RowProgram, ...]:
     """Of columns, which are summed over rows, where parameters are there; then of rows."""
-    X = specs["X"]
-    columns = math.prod(X.shape[axis] for axis in axes_from(op.axis, len(X.shape)))
-    rows = X.size // max(columns, 1)
+    cut = matrix_cut(op, specs["X"].shape)
     dz = "dY * gamma" if op.elementwise_affine else "dY"
     totals = {"slopes": Total("sum", dz), "dots": Total("sum", f"{dz} * (X - mean)")}
     row = {
@@ -262,11 +259,11 @@ def layer_norm_gradient_rows(op: OpView, specs: Mapping[str, TensorSpec]) -> tup
         "part": "dots * inverse * inverse * inverse / count",
     }
     each = {"dX": f"{dz} * inverse - middle - (X - mean) * part"}
-    last = RowProgram(Cut(rows, columns), totals, row, each, {"mean": "row", "std": "row", "gamma": "along"})
+    last = RowProgram(cut, totals, row, each, {"mean": "row", "std": "row", "gamma": "along"})
     if not op.elementwise_affine:
         return (last,)
     vectors = {"dgamma": Total("sum", "dY * (X - mean) / std"), "dbeta": Total("sum", "dY")}
-    return RowProgram(Cut(1, rows, columns), vectors, lies={"mean": "along", "std": "along"}), last
+    return RowProgram(Cut(1, cut.before, cut.along), vectors, lies={"mean": "along", "std": "along"}), last
 
 
 row_program(LAYER_NORM_GRADIENT, layer_norm_gradient_rows)

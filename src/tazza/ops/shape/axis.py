@@ -13,7 +13,7 @@ from typing import cast
 import numpy as np
 
 from tazza.errors import DTypeError, NumericError
-from tazza.operator import Array, Dims, OpView, show_dims
+from tazza.operator import Array, Cut, Dims, OpView, show_dims
 from tazza.tensor import DataType, TensorSpec
 
 RANK_MAX = 64
@@ -61,6 +61,11 @@ def matrix(op: OpView, argument: str, array: Array) -> Array:
     """Return `array` as (rows, columns), cut at the axis that `argument` names; a view where the array is row-major."""
     axis = cast("int", op.arguments[argument])
     return array.reshape(math.prod(array.shape[:axis]), math.prod(array.shape[axis:]))
+
+
+def matrix_cut(op: OpView, dims: Sequence[int]) -> Cut:
+    """Return the rows of a blob that is cut at the argument `axis`."""
+    return Cut(math.prod(dims[: op.axis]), math.prod(dims[op.axis :]))
 
 
 def product(extents: Sequence[int | None]) -> int | None:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tazza.engines.cuda.loss.softmax_with_loss import OUTSIDE
 from tazza.engines.cuda.rows import rows_kernel
 from tazza.operator import Cut, OpView, RowProgram, Total
-from tazza.ops.loss.cross_entropy import LABEL_CROSS_ENTROPY, LABEL_CROSS_ENTROPY_GRADIENT, NO_CLASS, PROBABILITY_MIN
+from tazza.ops.loss.cross_entropy import (
+    LABEL_CROSS_ENTROPY,
+    LABEL_CROSS_ENTROPY_GRADIENT,
+    NO_CLASS,
+    OUTSIDE,
+    PROBABILITY_MIN,
+)
 from tazza.tensor import TensorSpec
 
 
