@@ -55,7 +55,7 @@ def test_kernels_belong_to_the_file_that_declares_them() -> None:
     belongs = {
         "Transpose": "shape.transpose",
         "LengthsSum": "sparse.segment_reduction",
-        "GRUUnit": "recurrent.gru_unit",
+        "GRUUnit": "recurrent.step_unit",
     }
     for type, module in belongs.items():
         assert KERNELS[type, KIND, KIND].module == f"tazza.engines.cuda.{module}"

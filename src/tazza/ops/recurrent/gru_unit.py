@@ -30,6 +30,7 @@ from tazza.ops.recurrent.step_unit import (
     STEP_ARGS,
     STEP_INPUTS,
     UNUSED,
+    Unit,
     check_gates,
     check_step,
     goes_on,
@@ -194,3 +195,27 @@ def gru_unit_gradient_kernel(
     thirds = np.zeros_like(u), dH * (H_prev - T) * u * (1 - u), dH * (1 - u) * (1 - T * T)
     dgates[...] = np.where(on, np.concatenate(thirds, axis=2), 0)
     dH_prev[...] = np.where(on, dH * u, 0 if op.drop_states else dH)
+
+
+GATES = ("r", "u", "o")
+UNIT = Unit(
+    GATES,
+    {"s": "sigmoid(u)", "H": "s * H_prev + (1 - s) * tanh(o)"},
+    ("H_prev",),
+    {"H": "H_prev"},
+)
+SLOPES = Unit(
+    GATES,
+    {
+        "s": "sigmoid(u)",
+        "T": "tanh(o)",
+        "dH_prev": "dH * s",
+        "dr": "0",
+        "du": "dH * (1 - s) * s * (H_prev - T)",
+        "do": "dH * (1 - s) * (1 - T * T)",
+    },
+    ("dH", "H_prev"),
+    {"dH_prev": "dH"},
+)
+GRU_UNITS = (GRU_UNIT, UNIT), (GRU_UNIT_GRADIENT, SLOPES)
+"""What engines write kernels from."""

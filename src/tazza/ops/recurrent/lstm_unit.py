@@ -31,6 +31,7 @@ from tazza.ops.recurrent.step_unit import (
     STEP_ARGS,
     STEP_INPUTS,
     UNUSED,
+    Unit,
     check_gates,
     check_step,
     goes_on,
@@ -255,3 +256,29 @@ def lstm_unit_gradient_kernel(
     dgates[...] = np.where(on, np.concatenate(quarters, axis=2), 0)
     dC_prev[...] = np.where(on, e * f, 0 if op.drop_states else dC)
     dH_prev[...] = np.where(on, 0, 0 if op.drop_states else dH)
+
+
+GATES = ("i", "f", "o", "g")
+UNIT = Unit(
+    GATES,
+    {"C": "sigmoid(f + bias) * C_prev + sigmoid(i) * tanh(g)", "H": "sigmoid(o) * tanh(C)"},
+    ("H_prev", "C_prev"),
+    {"H": "H_prev", "C": "C_prev"},
+)
+SLOPES = Unit(
+    GATES,
+    {
+        **{"si": "sigmoid(i)", "sf": "sigmoid(f + bias)", "so": "sigmoid(o)", "tg": "tanh(g)", "T": "tanh(C)"},
+        "e": "dC + dH * so * (1 - T * T)",
+        "dC_prev": "e * sf",
+        "dH_prev": "0",
+        "di": "e * tg * si * (1 - si)",
+        "df": "e * C_prev * sf * (1 - sf)",
+        "do": "dH * T * so * (1 - so)",
+        "dg": "e * si * (1 - tg * tg)",
+    },
+    ("C", "dH", "dC", "C_prev"),
+    {"dH_prev": "dH", "dC_prev": "dC"},
+)
+LSTM_UNITS = (LSTM_UNIT, UNIT), (LSTM_UNIT_GRADIENT, SLOPES)
+"""What engines write kernels from."""

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import cast
 
 import numpy as np
 
+from tazza.data_class import dataclass
 from tazza.errors import SchemaError
 from tazza.operator import Array, OpView, Role, arg, blob, show_dims
 from tazza.ops.shape.axis import agree, require_one_element
@@ -27,6 +29,28 @@ STEP_INPUTS = (
 )
 
 UNUSED = blob("unused", optional=True, role=Role.DATA, doc="old nets give lengths all the same")
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What a unit of a state is written from: formulas over letters, gates and `bias`, one after the other.
+
+    Attributes:
+        gates: in their order; the gradient of gate x is called dx.
+        texts: name -> formula, which may hang on names before it.
+        read: letters with one number for each unit; the last one is of the type that all is computed in.
+        kept: letter that is written -> the one that an ended sequence hands on as it is.
+    """
+
+    gates: tuple[str, ...]
+    texts: Mapping[str, str]
+    read: tuple[str, ...]
+    kept: Mapping[str, str]
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The letters that are written, with one number for each unit."""
+        return tuple(self.kept)
 
 
 def check_step(op: OpView, state: TensorSpec, lengths: TensorSpec | None, step: TensorSpec) -> None:

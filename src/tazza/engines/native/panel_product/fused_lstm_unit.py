@@ -16,7 +16,7 @@ from tazza.engines.native.panel_product import SOURCES
 from tazza.engines.native.panel_product.code import PRODUCT, Code, PanelWriter, Tiling, finish
 from tazza.engines.native.panel_product.panels import ENGINE, Panels
 from tazza.engines.native.panel_product.tile_product import tiled
-from tazza.engines.native.recurrent.lstm_unit import cell
+from tazza.engines.native.recurrent.step_unit import cell
 from tazza.operator import LaidOut, OpView, Spec, Unsupported, kernel_key, launcher
 from tazza.operator.choice import MADE
 from tazza.ops.recurrent.fused_lstm_unit import FUSED_LSTM_UNIT
