@@ -125,7 +125,7 @@ def plan_rows(
     rule: RowRule,
     *,
     numbers: Collection[DataType] = (),
-) -> RowPlan | Unsupported:
+) -> RowPlan:
     """Return what an operator makes of its rows: one program, or several, one behind the other, as `rule` says.
 
     `specs` are those of its inputs and outputs; `numbers` the types, beside floating point, of which numbers of rows
@@ -140,17 +140,17 @@ def plan_rows(
     slots: dict[str, Slot | Scratch] = {slot.name: slot for slot in (*given, *made)}
     otherwise = [name for name, spec in named.items() if spec.layout != ROW_MAJOR and op.type in AS_IT_LIES]
     if otherwise:
-        return Unsupported(f"{otherwise[0]} is not row-major, and is not brought into that order for this")
+        raise Unsupported(f"{otherwise[0]} is not row-major, and is not brought into that order for this")
     found = rule(op, named)
     if isinstance(found, str):
-        return Unsupported(found)
+        raise Unsupported(found)
     tasks: list[tuple[RowTask, tuple[Operand, ...], Mapping[str, int]]] = []
     missing, nbytes, kept_bytes = {slot.name for slot in made}, 0, 0
     for program in (found,) if isinstance(found, RowProgram) else found:
         texts = {name: one.text for name, one in program.totals.items()} | dict(program.row) | dict(program.each)
         expressions = with_arguments(op, texts)
         if not expressions:
-            return Unsupported("an argument is NaN, which no formula can name")
+            raise Unsupported("an argument is NaN, which no formula can name")
         for name in program.keeps:
             named[name] = TensorSpec((program.cut.before * program.cut.behind,), DataType.FLOAT)
             slots[name] = Scratch(kept_bytes)
@@ -163,12 +163,12 @@ def plan_rows(
         operands = task.operands(named, written)
         reason = task.unsupported(operands, named, numbers)
         if reason is not None:
-            return Unsupported(reason)
+            raise Unsupported(reason)
         tasks.append((task, operands, {one.name: named[one.name].size for one in operands}))
         missing -= written
         nbytes += sum(named[one.name].nbytes for one in operands)
     if missing:
-        return Unsupported(f"with these arguments there is no formula of {', '.join(sorted(missing))}")
+        raise Unsupported(f"with these arguments there is no formula of {', '.join(sorted(missing))}")
     return RowPlan(tuple(tasks), nbytes)
 
 

@@ -31,16 +31,14 @@ WHOLE = frozenset({DataType.INT64})
 
 def prepare_rows(
     op: OpView, context: Context, inputs: Sequence[Spec], outputs: Sequence[Spec], *, rule: RowRule | None = None
-) -> Launch | Unsupported:
+) -> Launch:
     """Compile what an operator makes of its rows: one program, or several, one behind the other."""
     del context
     plan = plan_rows(op, (inputs, outputs), ROW_RULES[op.type] if rule is None else rule, numbers=WHOLE)
-    if isinstance(plan, Unsupported):
-        return plan
     try:
         return plan.launch(launch_rows)
     except UnsupportedError as error:
-        return Unsupported(error.message)
+        raise Unsupported(error.message) from None
 
 
 def launch_rows(task: RowTask, operands: tuple[Operand, ...], sizes: Mapping[str, int]) -> Launch:

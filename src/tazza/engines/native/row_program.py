@@ -18,7 +18,7 @@ from tazza.data_class import dataclass
 from tazza.device import Context
 from tazza.engines.native import SOURCES
 from tazza.engines.native.row_code import ITEMS, Form, Rows, write_nested
-from tazza.operator import KERNELS, Kernel, Launch, OpSchema, OpView, Spec, Unsupported, kernel_key
+from tazza.operator import KERNELS, Kernel, Launch, OpSchema, OpView, Spec, kernel_key
 from tazza.operator.kernel import Offered
 from tazza.operator.row_program import AS_IT_LIES, ROW_RULES, Cut, RowProgram
 from tazza.runtime.machine import machine
@@ -41,8 +41,6 @@ def prepare_rows(op: OpView, context: Context, inputs: Sequence[Spec], outputs: 
     """Compile what an operator makes of its rows: one program, or several, one behind the other."""
     del context
     plan = plan_rows(op, (inputs, outputs), ROW_RULES[op.type])
-    if isinstance(plan, Unsupported):
-        return plan
     return Offer(partial(_launched, plan), estimate_ns=plan.nbytes / machine().memory_bytes_per_ns)
 
 

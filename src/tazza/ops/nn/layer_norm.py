@@ -250,7 +250,7 @@ def layer_norm_gradient_kernel(
 
 def layer_norm_gradient_rows(op: OpView, specs: Mapping[str, TensorSpec]) -> tuple[RowProgram, ...]:
     """Of columns, which are summed over rows, where parameters are there; then of rows."""
-    cut = matrix_cut(op, specs["X"].shape)
+    rows = matrix_cut(op, specs["X"].shape)
     dz = "dY * gamma" if op.elementwise_affine else "dY"
     totals = {"slopes": Total("sum", dz), "dots": Total("sum", f"{dz} * (X - mean)")}
     row = {
@@ -259,11 +259,11 @@ def layer_norm_gradient_rows(op: OpView, specs: Mapping[str, TensorSpec]) -> tup
         "part": "dots * inverse * inverse * inverse / count",
     }
     each = {"dX": f"{dz} * inverse - middle - (X - mean) * part"}
-    last = RowProgram(cut, totals, row, each, {"mean": "row", "std": "row", "gamma": "along"})
+    last = RowProgram(rows, totals, row, each, {"mean": "row", "std": "row", "gamma": "along"})
     if not op.elementwise_affine:
         return (last,)
     vectors = {"dgamma": Total("sum", "dY * (X - mean) / std"), "dbeta": Total("sum", "dY")}
-    return RowProgram(Cut(1, cut.before, cut.along), vectors, lies={"mean": "along", "std": "along"}), last
+    return RowProgram(Cut(1, rows.before, rows.along), vectors, lies={"mean": "along", "std": "along"}), last
 
 
 row_program(LAYER_NORM_GRADIENT, layer_norm_gradient_rows)

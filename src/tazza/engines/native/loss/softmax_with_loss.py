@@ -20,10 +20,10 @@ BLOCK = Fields(doubles="scale", addresses="X label P scratch loss weights", afte
 
 
 @native(SOFTMAX_WITH_LOSS, float32=True)
-def prepare_softmax_with_loss(op: OpView, X: TensorSpec) -> Launch | Unsupported:
+def prepare_softmax_with_loss(op: OpView, X: TensorSpec) -> Launch:
     """Compile SoftmaxWithLoss."""
     if op.label_prob:
-        return Unsupported("labels that are probabilities are not compiled")
+        raise Unsupported("labels that are probabilities are not compiled")
     head, weighted = matrix_words(op, X), op.has_input("weights")
     averaged = bool(op.average_by_batch_size) or not weighted
 
