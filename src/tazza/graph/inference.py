@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from tazza.data_class import dataclass
-from tazza.errors import TazzaError, UnknownOperatorError
+from tazza.errors import DTypeError, TazzaError, UnknownOperatorError
 from tazza.operator import Cost, Spec, find_schema, touches
 from tazza.proto import NetDef, OperatorDef
 from tazza.runtime.log import logger
-from tazza.tensor import TensorSpec
+from tazza.tensor import DataType, TensorSpec
+
+LIKELY = (DataType.FLOAT, DataType.INT32, DataType.BOOL)
+"""Types that blobs of unknown ones have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +88,9 @@ def _settled(spec: Spec | None) -> bool:
 def infer_blobs(nets: Iterable[NetDef], given: Mapping[str, Spec]) -> dict[str, Spec | None]:
     """Return what is known of every blob that nets name, run one after the other, None: nothing.
 
-    Where an operator does not fit its inputs, or nobody declares it, nothing is known of what it makes, and the log
-    says so.
+    Shapes count here: a type of elements that an operator does not take, as where nobody said it, stands for one that
+    it takes. Where an operator does not fit its inputs otherwise, or nobody declares it, nothing follows of what it
+    makes, and the log says so. What was known of a blob stays known where nothing follows, as it did in Caffe2.
 
     >>> net = NetDef(op=[OperatorDef(type="Relu", input=["x"], output=["y"])])
     >>> from tazza.tensor import DataType
@@ -99,9 +104,44 @@ def infer_blobs(nets: Iterable[NetDef], given: Mapping[str, Spec]) -> dict[str, 
                 specs.setdefault(name, None)
             made: Sequence[Spec | None] = (None,) * len(definition.output)
             try:
-                made = infer_operator(definition, specs, net).outputs
+                made = _inferred(definition, specs, net).outputs
             except TazzaError as error:
                 logger.warning("net %r: nothing is known of what %s makes: %s", net.name, definition.type, error)
-            specs.update(dict.fromkeys(touches(definition).writes))
-            specs.update(zip(definition.output, made, strict=True))
+            for name in touches(definition).writes:
+                specs.setdefault(name, None)
+            specs.update((name, spec) for name, spec in zip(definition.output, made, strict=True) if spec is not None)
     return specs
+
+
+def _inferred(definition: OperatorDef, specs: Mapping[str, Spec | None], net: NetDef) -> OperatorSpecs:
+    """Return the specs of an operator, with types of elements that it takes where there are others."""
+    try:
+        return infer_operator(definition, specs, net)
+    except DTypeError as error:
+        refusal = error
+    for other in _of_types_taken(definition, specs):
+        with suppress(DTypeError):
+            return infer_operator(definition, {**specs, **other}, net)
+    raise refusal
+
+
+def _of_types_taken(definition: OperatorDef, specs: Mapping[str, Spec | None]) -> Iterator[dict[str, Spec]]:
+    """Yield an operator's inputs with elements of types that it takes; then one of them with each other such type."""
+    schema, found, by_letter = find_schema(definition.type), dict[str, Spec](), dict[str, DataType]()
+    others: list[tuple[str, Spec]] = []
+    for letter, name in zip(schema.view(definition).input_letters, definition.input, strict=True):
+        spec, dtypes = specs.get(name), schema.inputs_by_letter[letter].dtypes
+        if not isinstance(spec, TensorSpec):
+            continue
+        taken = {dtypes} if isinstance(dtypes, DataType) else dtypes
+        if isinstance(taken, str):
+            taken = {by_letter.get(taken, spec.dtype)}
+        likely = sorted({spec.dtype, *LIKELY} if taken is None else taken, key=lambda one: (one not in LIKELY, one.label))
+        if spec.dtype not in likely:
+            spec = replace(spec, dtype=likely[0])
+        found[name] = spec
+        others += [(name, replace(spec, dtype=one)) for one in likely if one is not spec.dtype]
+        by_letter.setdefault(letter, spec.dtype)
+    yield found
+    for name, spec in others:
+        yield {**found, name: spec}
