@@ -13,6 +13,7 @@ from tazza.proto import NetDef, OperatorDef
 from tazza.workspace import Workspace
 from tests.judge.draw import Problem, draw, drawable
 from tests.judge.verdict import is_random
+from tests.net_types import one_of_each
 from tests.sampled import sampled
 
 
@@ -23,7 +24,7 @@ def result(problem: Problem, kind: str, wanted: str) -> Any:
         ws.feed(name, problem.value(name))
     definition = OperatorDef()
     definition.CopyFrom(problem.definition)
-    ws.run_net_once(NetDef(name="one", type=kind, op=[definition], external_output=[wanted]))
+    ws.run_net_once(NetDef(name="one", type=kind, num_workers=2, op=[definition], external_output=[wanted]))
     blob = ws.blob(wanted)
     return np.array(blob.tensor().plain()) if blob.is_tensor else None
 
@@ -118,3 +119,22 @@ def test_each_operator_over_blobs_that_were_there(type: str) -> None:
                     assert one[1] == other[1], "what integers stand for"
                     assert one[0].shape == other[0].shape
                     np.testing.assert_allclose(one[0].astype(float), other[0].astype(float), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("type", sampled([one for one in drawable() if len(SCHEMAS[one].outputs) > 1], 4))
+def test_outputs_of_one_name(type: str) -> None:
+    """Scripts throw outputs away under one name; the last of them is what it stands for."""
+    if is_random(type):
+        pytest.skip("random")
+    problem = draw(type, 1)
+    names = [*problem.definition.output]
+    if len(names) < 2 or {*names} & {*problem.definition.input}:
+        pytest.skip("one output, or some in place")
+    wanted = result(problem, "simple", names[-1])
+    del problem.definition.output[:]
+    problem.definition.output.extend(["_"] * len(names))
+    for kind in one_of_each():
+        found = result(problem, kind, "_")
+        if found is not None and wanted is not None and wanted.dtype.kind in "iubf":
+            assert found.shape == wanted.shape
+            np.testing.assert_allclose(found.astype(float), wanted.astype(float), rtol=1e-3, atol=1e-3)

@@ -136,7 +136,8 @@ def _of_types_taken(definition: OperatorDef, specs: Mapping[str, Spec | None]) -
         taken = {dtypes} if isinstance(dtypes, DataType) else dtypes
         if isinstance(taken, str):
             taken = {by_letter.get(taken, spec.dtype)}
-        likely = sorted({spec.dtype, *LIKELY} if taken is None else taken, key=lambda one: (one not in LIKELY, one.label))
+        kinds = {spec.dtype, *LIKELY} if taken is None else taken
+        likely = sorted(kinds, key=lambda one: (one not in LIKELY, one.label))
         if spec.dtype not in likely:
             spec = replace(spec, dtype=likely[0])
         found[name] = spec

@@ -146,7 +146,7 @@ def check_in_place(op: OpView) -> None:
     """Check which outputs of an operator overwrite which inputs.
 
     Raises:
-        SchemaError: one must, and does not; one may not, and does; or two outputs are one blob.
+        SchemaError: one must, and does not; one may not, and does; or two overwrite one input.
     """
     inputs, outputs = op.definition.input, op.definition.output
     for position, name in enumerate(outputs):
@@ -159,8 +159,9 @@ def check_in_place(op: OpView) -> None:
                 hint=f"name the output {inputs[first]!r}",
             )
         _check_aliases(op, position, name)
-    if len(set(outputs)) != len(outputs):
-        raise SchemaError(f"{op.type} writes a blob twice: {', '.join(outputs)}")
+    twice = [name for position, name in enumerate(outputs) if name in inputs and name in outputs[:position]]
+    if twice:
+        raise SchemaError(f"{op.type} writes a blob twice that it reads: {', '.join(twice)}")
 
 
 def _check_aliases(op: OpView, output: int, out_name: str) -> None:

@@ -14,7 +14,7 @@ place keeps no binding: each run finds the old shape and leaves the new one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -136,9 +136,15 @@ class Operator(Observable):
         self.ranking = rank_engines(self.op.type, self.place.kind, self.definition.engine)
         self.inputs = tuple(self._input_blob(name) for name in self.definition.input)
         self._read = {id(blob) for blob in self.inputs}
-        self.outputs = tuple(self.workspace.create_blob(name) for name in self.definition.output)
+        self.outputs = tuple(self._blobs_written())
         self.blobs = gather_all(self.op, (*self.inputs, *self.outputs))
         self.open()
+
+    def _blobs_written(self) -> Iterator[Blob]:
+        """Yield the blobs of outputs; where several have one name the last is what it stands for, as in Caffe2."""
+        names = self.definition.output
+        for position, name in enumerate(names):
+            yield Blob(name) if name in names[position + 1 :] else self.workspace.create_blob(name)
 
     def _input_blob(self, name: str) -> Blob:
         found = self.workspace.get_blob(name)
