@@ -31,17 +31,12 @@ def asked(definition: OperatorDef, *specs: TensorSpec, out: TensorSpec = Y) -> o
     return float32_conv(find_schema(definition.type).view(definition), specs, [out])
 
 
-def reason(answer: object) -> str:
-    assert isinstance(answer, Unsupported)
-    return answer.reason
-
-
 def test_convolutions_that_are_taken() -> None:
     assert asked(CONV, X, W, b) == (X, W, Y)
-    assert "float32" in reason(asked(CONV, TensorSpec(X.dims, DataType.DOUBLE), W, b))
-    assert "nothing to compute" in reason(
+    with pytest.raises(Unsupported, match="float32"):
+        asked(CONV, TensorSpec(X.dims, DataType.DOUBLE), W, b)
+    with pytest.raises(Unsupported, match="nothing to compute"):
         asked(CONV, TensorSpec((0, 3, 7, 5), FLOAT), W, b, out=TensorSpec((0, 4, 5, 4), FLOAT))
-    )
 
 
 @pytest.mark.parametrize("order", ["NCHW", "NHWC"])
@@ -50,7 +45,8 @@ def test_what_overwrites_an_operand_has_dense_channels(order: str) -> None:
     dense = TensorSpec(Y.dims, FLOAT, layout=image_layout(Y, order == "NHWC"))
     assert asked(fused, X, W, b, dense, out=dense) == (X, W, dense)
     other = TensorSpec(Y.dims, FLOAT, layout=image_layout(Y, order != "NHWC"))
-    assert "not dense" in reason(asked(fused, X, W, b, other, out=other))
+    with pytest.raises(Unsupported, match="not dense"):
+        asked(fused, X, W, b, other, out=other)
 
 
 def test_gradients_by_letter() -> None:
@@ -58,7 +54,8 @@ def test_gradients_by_letter() -> None:
     view = find_schema("ConvGradient").view(definition)
     found = float32_gradient(view, (X, W, Y), (W, b, X))
     assert found == {"X": X, "W": W, "dY": Y, "dW": W, "db": b, "dX": X}
-    assert isinstance(float32_gradient(view, (X, W, Y), (TensorSpec((0,), FLOAT), b, X)), Unsupported)
+    with pytest.raises(Unsupported):
+        float32_gradient(view, (X, W, Y), (TensorSpec((0,), FLOAT), b, X))
 
 
 @pytest.mark.parametrize("last", [False, True])
@@ -89,8 +86,9 @@ def test_filters_of_a_form_of_our_own() -> None:
     form = Opaque("native/winograd", "a form", 512)
     U = TensorSpec(W.dims, FLOAT, layout=form)
     assert filters_to_pack(str, W, U) == (W, W.layout, "a form")
-    assert isinstance(filters_to_pack(int, W, U), Unsupported)
-    assert isinstance(filters_to_pack(str, U, U), Unsupported)
+    for kind, given in ((int, W), (str, U)):
+        with pytest.raises(Unsupported):
+            filters_to_pack(kind, given, U)
     assert accepts_images("W", W)
     assert not accepts_images("W", U)
 

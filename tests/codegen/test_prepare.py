@@ -33,21 +33,19 @@ def test_specs_by_letter() -> None:
 
 
 def test_what_computes_in_float32_is_not_shown_other_floats() -> None:
-    refused = asked(softmax.prepare_softmax, "Softmax", DataType.DOUBLE)
-    assert isinstance(refused, Unsupported)
-    assert "float32" in refused.reason
-    assert not isinstance(asked(softmax.prepare_softmax, "Softmax", DataType.FLOAT), Unsupported)
+    with pytest.raises(Unsupported, match="float32"):
+        asked(softmax.prepare_softmax, "Softmax", DataType.DOUBLE)
+    asked(softmax.prepare_softmax, "Softmax", DataType.FLOAT)  # is not refused
 
 
 def test_text_is_refused_before() -> None:
-    refused = asked(copy.prepare_copy, "Copy", DataType.STRING)
-    assert isinstance(refused, Unsupported)
-    assert "text" in refused.reason
+    with pytest.raises(Unsupported, match="text"):
+        asked(copy.prepare_copy, "Copy", DataType.STRING)
 
 
 def test_a_letter_that_no_schema_has_is_a_mistake() -> None:
-    def strange(op: OpView, Z: TensorSpec) -> Unsupported:
-        return Unsupported(f"{op.type} of {Z}")
+    def strange(op: OpView, Z: TensorSpec) -> Offered:
+        raise Unsupported(f"{op.type} of {Z}")
 
     with pytest.raises(SchemaError, match="Z is no letter"):
         compiles(SOFTMAX, engine="native")(strange)

@@ -12,6 +12,7 @@ from tazza.codegen.row_plan import Operand, RowForm, RowTask, plan_rows
 from tazza.operator import Cut, Expression, OpView, RowProgram, Total, Unsupported, find_schema, operator_def
 from tazza.operator.row_program import RowRule
 from tazza.tensor import DataType, TensorSpec
+from tazza.tensor.offer import answered
 
 X, Y = TensorSpec((2, 3), DataType.FLOAT), TensorSpec((2, 3), DataType.FLOAT)
 
@@ -36,7 +37,7 @@ def always(answer: RowProgram | str) -> RowRule:
 def planned(rule: RowRule, x: TensorSpec = X) -> list[tuple[RowTask, tuple[Operand, ...]]] | str:
     """Return the tasks of an operator of one input and one output, with their operands, or why there are none."""
     op = find_schema("Softmax").view(operator_def("Softmax", ["x"], ["y"]))
-    plan = plan_rows(op, ([x], [Y]), rule)
+    plan = answered(lambda: plan_rows(op, ([x], [Y]), rule))
     if isinstance(plan, Unsupported):
         return plan.reason
     for _, operands, sizes in plan.tasks:

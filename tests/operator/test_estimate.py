@@ -16,6 +16,7 @@ from tazza.operator.choice import Choice, ask_engines
 from tazza.operator.estimate import estimated, least_ns
 from tazza.proto import OperatorDef
 from tazza.tensor import CPUPlace, DataType, Layout, Opaque, TensorSpec
+from tazza.tensor.offer import answered
 from tazza.tensor.residue import comes_back, residue_bytes
 from tazza.testing.value import tensor_of
 from tests.check import engines_of
@@ -66,7 +67,7 @@ def held_bytes(op: OpView, inputs: Sequence[TensorSpec]) -> Iterator[tuple[str, 
     while (found := asking.best()) is not None:
         if found[1].estimate_ns is None:
             continue
-        answer = found[1].run()
+        answer = answered(found[1].run)
         layouts: Mapping[str, Layout] = answer.layouts if isinstance(answer, LaidOut) else {}
         held = 0
         for letter, spec in zip(op.input_letters, inputs, strict=True):

@@ -31,8 +31,11 @@ class BackgroundPlan:
         return self._future.done()
 
     def is_succeeded(self) -> bool:
-        """Whether it ended well; only once it has ended."""
-        return self._future.done() and self._future.exception() is None
+        """Whether it has ended well; what a plan failed with is raised."""
+        if not self._future.done():
+            return False
+        self._future.result()
+        return True
 
 
 def run_plan(plan_def: Any) -> bool:

@@ -140,9 +140,9 @@ class Workspace:
 
     @property
     def blobs(self) -> dict[str, Blob]:
-        """Its own blobs by name."""
+        """The blobs that it sees by name, those of the workspaces above it too."""
         own = self._workspace
-        return {name: Blob(blob, functools.partial(own.blob, name)) for name, blob in sorted(own.blobs.items())}
+        return {name: Blob(own.blob(name), functools.partial(own.blob, name)) for name in sorted(own.blob_names())}
 
     @property
     def nets(self) -> dict[str, Net]:

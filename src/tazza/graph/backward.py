@@ -367,7 +367,7 @@ def _sum(state: _Pass, key: tuple[str, int], listed: Sequence[_Contribution], po
         base = state.names.anew(base)
     state.names.release(key, (part.name for contribution in listed for part in contribution.parts))
     add = _concatenated if listed[0].sparse else _added
-    ops, gradient = add(listed, base)
+    ops, gradient = add(state.names, listed, base)
     for op in ops:
         op.device_option.CopyFrom(listed[0].device)
         op.device_option.extra_info.append(AUTO_SUM_MARK)
@@ -376,14 +376,14 @@ def _sum(state: _Pass, key: tuple[str, int], listed: Sequence[_Contribution], po
     return gradient
 
 
-def _added(listed: Sequence[_Contribution], base: str) -> tuple[list[OperatorDef], Gradient]:
+def _added(given: Names, listed: Sequence[_Contribution], base: str) -> tuple[list[OperatorDef], Gradient]:
     """Sum dense contributions into `base`; the first made here keeps its name, the others get one of their own."""
     names: list[str] = []
     renamed: int | None = None
     for (part,) in (contribution.parts for contribution in listed):
         if part.made_by is not None:
             if renamed is not None:
-                part.made_by.rename(f"_{part.made_by.name}_autosplit_{renamed}")
+                given.split(part.made_by, renamed)
             renamed = 0 if renamed is None else renamed + 1
         names.append(part.present)
     if base in names:  # Sum may overwrite its first input only
@@ -392,7 +392,7 @@ def _added(listed: Sequence[_Contribution], base: str) -> tuple[list[OperatorDef
     return [operator_def("Sum", names, [base])], base
 
 
-def _concatenated(listed: Sequence[_Contribution], base: str) -> tuple[list[OperatorDef], Gradient]:
+def _concatenated(given: Names, listed: Sequence[_Contribution], base: str) -> tuple[list[OperatorDef], Gradient]:
     """Concatenate sparse contributions; rows that occur twice stay twice."""
     ops: list[OperatorDef] = []
     for position, kind in enumerate(("indices", "values")):
@@ -400,7 +400,7 @@ def _concatenated(listed: Sequence[_Contribution], base: str) -> tuple[list[Oper
         renamed = 0
         for part in (contribution.parts[position] for contribution in listed):
             if part.made_by is not None:
-                part.made_by.rename(f"_{part.made_by.name}_autosplit_{renamed}")
+                given.split(part.made_by, renamed)
                 renamed += 1
             names.append(part.present)
         ops.append(operator_def("Concat", names, [f"{base}_{kind}_concat", f"{base}_{kind}_concat_split"], axis=0))

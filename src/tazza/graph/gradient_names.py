@@ -46,7 +46,8 @@ def unmarked(name: str) -> str:
 class Made:
     """A blob that one maker makes: its name, where the operators name it, and which of all writes is its last one.
 
-    `home` is the list that the operators are in, `within` are names of what nets within operators make on the way.
+    `home` is the list that the operators are in, `within` are names of what nets within operators make on the way,
+    `plain` is the name that it has where nothing else stands in the way.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Made:
     order: int = 0
     home: list[OperatorDef] = field(default_factory=list[OperatorDef])
     within: set[str] = field(default_factory=set[str])
+    plain: str = ""
 
     def rename(self, name: str) -> None:
         """Give it another name wherever it stands, in nets within the operators as well.
@@ -94,6 +96,7 @@ class Names:
         self._given: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
         self._given_anew = 0
         self._within: set[str] = set()
+        self._parts: set[str] = set()
 
     def hold(self, blob: tuple[str, int], names: Iterable[str]) -> None:
         """Note that gradients of a version of a blob stand under these names."""
@@ -139,7 +142,7 @@ class Names:
         for name, one in made.items():
             plain, owner = unmarked(name), owners.get(name)
             clash = plain in late or (owner is None and plain in taken)
-            one.home, one.within = emitted, self._within
+            one.home, one.within, one.plain = emitted, self._within, plain
             one.rename(self.anew(plain) if clash else self.free(plain, position, owner))
             taken.add(plain)
         self._part(emitted, made, given)
@@ -182,6 +185,12 @@ class Names:
             blob != owner and self._ssa.writers.get((blob, version), -1) < position
             for blob, version in self._blobs.get(name, ())
         )
+
+    def split(self, made: Made, number: int) -> None:
+        """Name a gradient as one of several of a blob that are brought together."""
+        chosen = f"_{made.plain}_autosplit_{number}"
+        made.rename(f"_{made.name}_autosplit_{number}" if chosen in self._parts else chosen)
+        self._parts.add(chosen)
 
     def anew(self, name: str) -> str:
         """Return a name that nobody has, after another one."""

@@ -266,6 +266,21 @@ def stored_fields(argument: Argument) -> list[str]:
     return [field.name for field, _ in argument.ListFields() if field.name not in ("name", "doc")]
 
 
+def given_arguments(definition: OperatorDef) -> dict[str, Argument]:
+    """Return an operator's arguments.
+
+    Raises:
+        ArgumentError: two of one name say different things, which Caffe2 refuses too.
+    """
+    found: dict[str, Argument] = {}
+    for argument in definition.arg:
+        former = found.setdefault(argument.name, argument)
+        if former is not argument and former != argument:
+            message = f"{definition.type}: two arguments {argument.name!r} say different things"
+            raise ArgumentError(message, hint="one of them is to go")
+    return found
+
+
 def find_argument(definition: OperatorDef | NetDef, name: str) -> Argument | None:
-    """Return the argument called `name`, or None; of several with that name the first counts, as in Caffe2."""
+    """Return the argument called `name`, or None; of several with that name the first one."""
     return next((argument for argument in definition.arg if argument.name == name), None)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from tazza.data_class import dataclass
 from tazza.errors import ArgumentError, DTypeError, SchemaError, ShapeError
-from tazza.operator.argument import ArgSpec
+from tazza.operator.argument import ArgSpec, given_arguments
 from tazza.operator.arity import LetterRow, Relation, all_named, output_count, wrong_numbers
 from tazza.operator.cost import Cost, streamed
 from tazza.operator.declared import (
@@ -412,7 +412,7 @@ class OpSchema:
             raise arguments_without_effect(self.type, unknown, self.args)
         self._input_row.check(self.type, len(definition.input))
         self._output_row.check(self.type, len(definition.output))
-        given = {argument.name: argument for argument in reversed(definition.arg)}  # the first of a name counts
+        given = given_arguments(definition)
         arguments = dict(self._defaults)
         for name in (*self._required, *given):
             spec = self.args.get(name)

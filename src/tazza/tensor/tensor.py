@@ -197,7 +197,7 @@ class Tensor(ArrayOperators, ArrayMethods):
         memory = Storage(self.spec.place, holder=self.storage.holder, dtype=self.spec.dtype)
         plain = Tensor.over(memory, 0, dataclasses.replace(self.spec, layout=ROW_MAJOR))
         np.copyto(plain.array, self.plain())
-        _become_views([*self.sharers(), self], plain, plain.spec, 0)
+        self._become_views([*self.sharers(), self], plain, plain.spec, 0)
 
     def _make_room(self, spec: TensorSpec) -> None:
         """Reserve what `spec` needs, and if that means to move, spare the content of those who share the storage."""
@@ -293,6 +293,19 @@ class Tensor(ArrayOperators, ArrayMethods):
         _become_views(
             [self], other, dataclasses.replace(spec) if offset_bytes != self.offset_bytes else spec, offset_bytes
         )
+
+    @staticmethod
+    def _become_views(tensors: Sequence[Tensor], other: Tensor, spec: TensorSpec, offset_bytes: int) -> None:
+        """Let tensors lie in the storage of another one, all of them or, where somebody interrupts it, none."""
+        former = [one.storage for one in tensors]
+        other.storage.add_sharers(*tensors, other)
+        told = {"storage": other.storage, "offset_bytes": offset_bytes, "_room": other._room, "spec": spec}
+        told |= {"_array": None, "_room_generation": _NO_ROOM}
+        # One call of C, within which nobody looks for signals.
+        deque(starmap(setattr, [(one, name, value) for one in tensors for name, value in told.items()]), maxlen=0)
+        for one, storage in zip(tensors, former, strict=True):
+            if storage is not other.storage:
+                storage.remove_sharer(one)
 
     def release(self) -> None:
         """Give the memory back (to the others, when it is shared) and keep the spec."""
@@ -546,19 +559,6 @@ def _storage_for(spec: TensorSpec, holder: str) -> Storage:
     if spec.dtype is DataType.STRING:
         return StringStorage(holder=holder)
     return Storage(spec.place, holder=holder, dtype=spec.dtype)
-
-
-def _become_views(tensors: Sequence[Tensor], other: Tensor, spec: TensorSpec, offset_bytes: int) -> None:
-    """Let tensors lie in the storage of another one, all of them or, where somebody interrupts it, none."""
-    former = [one.storage for one in tensors]
-    other.storage.add_sharers(*tensors, other)
-    told = {"storage": other.storage, "offset_bytes": offset_bytes, "_room": other._room, "spec": spec}
-    told |= {"_array": None, "_room_generation": _NO_ROOM}
-    # One call of C, within which nobody looks for signals.
-    deque(starmap(setattr, [(one, name, value) for one in tensors for name, value in told.items()]), maxlen=0)
-    for one, storage in zip(tensors, former, strict=True):
-        if storage is not other.storage:
-            storage.remove_sharer(one)
 
 
 def _dense_bytes(spec: TensorSpec) -> int:

@@ -19,6 +19,7 @@ from tazza.errors import DTypeError, UnsupportedError
 from tazza.operator import SCHEMAS, Expression, Unsupported, operator_def
 from tazza.operator.kernel import taken
 from tazza.tensor import CPUPlace, CUDAPlace, DataType, Place, Tensor, TensorSpec
+from tazza.tensor.offer import answered
 from tests.engines.cuda.test_threads import run, there
 
 CPU, DEVICE = CPUPlace(), CUDAPlace(0)
@@ -67,7 +68,7 @@ def prepared(type: str, place: Place, given: list[TensorSpec], made: DataType) -
     inputs, output = [replace(spec, place=place) for spec in given], TensorSpec(given[0].shape, made, place)
     prepare = cuda.prepare_formula if place == DEVICE else native.prepare_formula
     try:
-        answer = taken(prepare(op, current_context(place), inputs, [output]))
+        answer = answered(lambda: taken(prepare(op, current_context(place), inputs, [output])))
     except DTypeError as error:  # the schema says it before
         return error.message
     return answer.reason if isinstance(answer, Unsupported) else ""

@@ -19,7 +19,7 @@ from tazza.operator.choice import EPILOGUES
 from tazza.operator.kernel import Offered
 from tazza.tensor import ROW_MAJOR, CPUPlace, DataType, Opaque, Tensor, TensorSpec, TypeSpec, channels_last
 from tazza.tensor.expression import Expression
-from tazza.tensor.offer import Offer
+from tazza.tensor.offer import Offer, answered
 from tests.launching import call_alone
 
 pytestmark = pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))
@@ -48,9 +48,9 @@ class Kernel:
 
     def ask(
         self, type: str, names: tuple[list[str], list[str]], specs: tuple[Sequence[Spec], Sequence[Spec]]
-    ) -> Offered:
+    ) -> Offered | Unsupported:
         op = find_schema(type).view(operator_def(type, *names))
-        return self.registered[type][0](op, current_context(CPUPlace()), *specs)
+        return answered(lambda: self.registered[type][0](op, current_context(CPUPlace()), *specs))
 
 
 @pytest.fixture

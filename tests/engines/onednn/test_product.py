@@ -31,11 +31,6 @@ def form_of(a: Array, b: Array, c: Array, alpha: float = 1.0, beta: float = 0.0)
     return ProductForm(forms[0], forms[1], forms[2], alpha != 1, Beta.of(beta))
 
 
-def reason(answer: object) -> str:
-    assert isinstance(answer, Unsupported)
-    return answer.reason
-
-
 def numbers(*dims: int) -> Array:
     return np.random.default_rng(sum(dims)).standard_normal(dims).astype(np.float32)
 
@@ -111,27 +106,30 @@ def test_many_threads_are_in_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_small_products() -> None:
     a, b, c = numbers(3, 5), numbers(5, 7), numbers(3, 7)
-    assert reason(matmul(form_of(a, b, c))) == (
-        f"210 operations < {LEAST_FLOPS}: NumPy is done before a call is put together"
-    )
+    text = f"^210 operations < {LEAST_FLOPS}: NumPy is done before a call is put together$"
+    with pytest.raises(Unsupported, match=text):
+        matmul(form_of(a, b, c))
 
 
 def test_any_beta() -> None:
     a, b, c = numbers(M, K), numbers(K, N), numbers(M, N)
-    assert "made for one beta" in reason(matmul(form_of(a, b, c, beta=0.5)))
+    with pytest.raises(Unsupported, match="made for one beta"):
+        matmul(form_of(a, b, c, beta=0.5))
 
 
 @pytest.mark.parametrize("which", ["backwards", "repeated"])
 def test_elements_that_are_read_twice_or_backwards(which: str) -> None:
     a, b, c = numbers(M, K), numbers(K, N), numbers(M, N)
     a = a[::-1] if which == "backwards" else np.broadcast_to(a[:1], (M, K))
-    assert "repeat elements or run backwards" in reason(matmul(form_of(a, b, c)))
+    with pytest.raises(Unsupported, match="repeat elements or run backwards"):
+        matmul(form_of(a, b, c))
 
 
 def test_slow_code() -> None:
     """As oneDNN has for a result that lies transposed: that is what BLAS is for."""
     a, b, c = numbers(M, K), numbers(K, N), numbers(N, M).T
-    assert "slower than NumPy's BLAS" in reason(matmul(form_of(a, b, c)))
+    with pytest.raises(Unsupported, match="slower than NumPy's BLAS"):
+        matmul(form_of(a, b, c))
 
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,6 +138,7 @@ def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     offer = matmul(form_of(a, b, c))
     assert isinstance(offer, Offer)
     monkeypatch.setattr(product, "unavailable", lambda: "it is not there")
-    assert reason(matmul(form_of(a, b, c))) == "it is not there"
+    with pytest.raises(Unsupported, match=r"^it is not there$"):
+        matmul(form_of(a, b, c))
     with pytest.raises(UnavailableError, match="engine 'onednn' is not available: it is not there"):
         offer.run(a, b, c, 1.0, 0.0)

@@ -361,7 +361,7 @@ def lies_here(spec: Spec) -> bool:
 
 def is_blocked(spec: TensorSpec) -> bool:
     """Whether a blob lies in blocks, which no strides tell."""
-    return lies_here(spec) and not seen_as_it_lies(cast("TensorSpec", spec)).is_plain
+    return lies_here(spec) and not seen_as_it_lies(spec).is_plain
 
 
 def accepts_strided(letter: str, spec: Spec) -> bool:
