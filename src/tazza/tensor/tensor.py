@@ -290,7 +290,7 @@ class Tensor(ArrayOperators, ArrayMethods):
 
     def _become_view(self, other: Tensor, spec: TensorSpec, offset_bytes: int) -> None:
         # An equal spec at another offset is another address: the identity has to change.
-        _become_views(
+        self._become_views(
             [self], other, dataclasses.replace(spec) if offset_bytes != self.offset_bytes else spec, offset_bytes
         )
 
