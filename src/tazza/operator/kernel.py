@@ -1,8 +1,10 @@
 """The contract between operators and the code that computes them.
 
-    prepare(op, context, inputs, outputs) -> Launch | Unsupported     once per signature: specs only
-    launch.bind(operands)                 -> Call                     when an address changed
-    call()                                                            every run
+    prepare(op, context, inputs, outputs) -> Launch     once per signature: specs only
+    launch.bind(operands)                 -> Call       when an address changed
+    call()                                              every run
+
+What `prepare` cannot compute it refuses by `Unsupported` and the reason: raised, wherever that is found out, or returned.
 
 A `Launch` knows nothing of tensors, nor of a context's handles: it holds descriptors and sizes, and can be shared and
 evicted. A `Call` is bound to addresses: a Python callable, or a `NativeCall`, which is a C function and its argument
