@@ -4,7 +4,7 @@
     launch.bind(operands)                 -> Call       when an address changed
     call()                                              every run
 
-What `prepare` cannot compute it refuses by `Unsupported` and the reason: raised, wherever that is found out, or returned.
+What `prepare` cannot compute it refuses by `Unsupported` and the reason: raised where that is found out, or returned.
 
 A `Launch` knows nothing of tensors, nor of a context's handles: it holds descriptors and sizes, and can be shared and
 evicted. A `Call` is bound to addresses: a Python callable, or a `NativeCall`, which is a C function and its argument
