@@ -55,7 +55,9 @@ def with_weights(form: str, values: np.ndarray[Any, Any], *, move: bool) -> Work
 
 def results(problem: Drawn, letter: str, form: str, kind: str, *, move: bool) -> list[Any] | str:
     """Return what an operator makes of W in place of a letter, or the error's type."""
-    ws = with_weights(form, problem.value(letter), move=move)
+    values = problem.value(letter)
+    assert isinstance(values, np.ndarray)
+    ws = with_weights(form, values, move=move)
     if move:
         assert isinstance(ws.blob("W").tensor().layout, Opaque)
     definition = OperatorDef()

@@ -115,14 +115,10 @@ def infer_blobs(nets: Iterable[NetDef], given: Mapping[str, Spec]) -> dict[str, 
 
 def _inferred(definition: OperatorDef, specs: Mapping[str, Spec | None], net: NetDef) -> OperatorSpecs:
     """Return the specs of an operator, with types of elements that it takes where there are others."""
-    try:
-        return infer_operator(definition, specs, net)
-    except DTypeError as error:
-        refusal = error
-    for other in _of_types_taken(definition, specs):
+    for other in ({}, *_of_types_taken(definition, specs)):
         with suppress(DTypeError):
             return infer_operator(definition, {**specs, **other}, net)
-    raise refusal
+    return infer_operator(definition, specs, net)  # and raise what is wrong
 
 
 def _of_types_taken(definition: OperatorDef, specs: Mapping[str, Spec | None]) -> Iterator[dict[str, Spec]]:

@@ -65,7 +65,7 @@ def kept(answer: T | Unsupported) -> T:
         Unsupported: it is one.
     """
     if isinstance(answer, Unsupported):
-        raise answer
+        raise Unsupported(answer.reason)
     return answer
 
 

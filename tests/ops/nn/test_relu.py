@@ -44,9 +44,9 @@ def test_relu(case: Case, engine: str) -> None:
 
 @pytest.mark.parametrize("engine", engines_of("Relu"))
 def test_relu_of_odd_numbers(engine: str) -> None:
-    """NaN stays, but on oneDNN: docs/differences.md."""
+    """NaN stays."""
     (Y,), _ = run(operator_def("Relu", ["X"], ["Y"]), [ODD], engine)
-    np.testing.assert_array_equal(Y, [0, 0 if engine == "onednn" else np.nan, np.inf])
+    np.testing.assert_array_equal(Y, [0, np.nan, np.inf])
 
 
 def test_float64_is_refused() -> None:
