@@ -185,3 +185,46 @@ def test_denormals_count_as_0() -> None:
     zeros = {type: [0, 0] for type in ("Relu", "Add")}
     kept = {"Copy": tiny.tolist(), "Abs": abs(tiny).tolist(), "Negative": (-tiny).tolist()}
     assert found == kept | zeros | {"EQ": [True, True], "NE": [False, False], "LT": [False, False]}
+
+
+def test_shapes_are_inferred_where_nobody_said_types() -> None:
+    """Types count as those that an operator takes, and what is known stays known: as recorded from Caffe2."""
+    net = core.Net("shapes")
+    net.Gather(["w", "idx"], "o")
+    net.SoftmaxWithLoss(["x", "label"], ["s", "loss"])
+    given = {"w": [10, 4], "idx": [6], "x": [5, 3], "label": [5]}
+    shapes, _ = ws.InferShapesAndTypes([net], blob_dimensions=given)
+    assert shapes == given | {"o": [6, 4], "s": [5, 3], "loss": []}
+    kept = core.Net("kept")
+    kept.ConstantFill([], "w", shape=[2], value=0.0)
+    kept.WeightedSum(["w", "one", "unknown", "one"], "w")
+    assert ws.InferShapesAndTypes([kept])[0] == {"w": [2]}
+
+
+def test_gradients_of_a_table_that_is_looked_up_twice_have_names_of_their_own() -> None:
+    net = core.Net("tables")
+    for name in ("p", "q"):
+        net.SparseLengthsSum(["emb", f"idx_{name}", "len"], name)
+    net.SumElements(net.Add(["p", "q"], "y"), "loss")
+    net.AddGradientOperators(["loss"])
+    written = [name for op in net.Proto().op for name in op.output]
+    assert {f"_emb_grad_values_autosplit_{k}" for k in range(2)} <= set(written)
+    assert not any("_anew_" in name for name in written)
+
+
+def test_arguments_of_one_name_that_differ_are_refused() -> None:
+    op = core.CreateOperator("Scale", ["x"], ["y"], scale=2.0)
+    ws.FeedBlob("x", np.ones(1, np.float32))
+    op.arg.add(name="scale", f=2.0)
+    ws.RunOperatorOnce(op)
+    op.arg[1].f = 3.0
+    with pytest.raises(RuntimeError, match="two arguments 'scale' say different things"):
+        ws.RunOperatorOnce(op)
+
+
+def test_workspaces_show_the_blobs_that_they_inherit() -> None:
+    above = ws.C.Workspace()
+    above.create_blob("a").feed(np.float32([1, 2]))
+    below = ws.C.Workspace(above)
+    assert list(below.blobs) == ["a"]
+    np.testing.assert_array_equal(below.blobs["a"].fetch(), [1, 2])

@@ -103,3 +103,9 @@ REFUSED: list[tuple[list[Any], dict[str, Any], type[Exception], str]] = [
 def test_refused(inputs: list[Any], args: dict[str, Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         run_op("SequenceMask", *inputs, **args)
+
+
+def test_the_gradient_of_an_operator_that_says_that_it_is_none() -> None:
+    op = operator_def("SequenceMask", ["x", "l"], ["y"], mode="sequence", grad=0)
+    made, _ = backward_pass([op], {"y": "y_grad"})
+    assert [argument.i for argument in made[-1].arg if argument.name == "grad"] == [1]

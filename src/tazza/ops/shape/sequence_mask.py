@@ -121,7 +121,8 @@ def sequence_mask_cost(op: OpView, X: TensorSpec, Y: TensorSpec, **others: Tenso
 def sequence_mask_gradient(g: GradientRequest) -> list[OperatorDef]:
     lengths = [g.lengths] if g.op.mode in COUNTED else []
     (made,) = g.emit("SequenceMask", [g.dY, *lengths], [g.dX], grad=1)
-    for place, argument in enumerate(g.definition.arg):  # before its own, as Caffe2 has them
+    copied = [argument for argument in g.definition.arg if argument.name != "grad"]
+    for place, argument in enumerate(copied):  # before its own, as Caffe2 has them
         made.arg.insert(place, argument)
     return [made]
 
