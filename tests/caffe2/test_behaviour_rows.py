@@ -192,9 +192,9 @@ def test_shapes_are_inferred_where_nobody_said_types() -> None:
     net = core.Net("shapes")
     net.Gather(["w", "idx"], "o")
     net.SoftmaxWithLoss(["x", "label"], ["s", "loss"])
-    given = {"w": [10, 4], "idx": [6], "x": [5, 3], "label": [5]}
+    given: dict[str, list[int]] = {"w": [10, 4], "idx": [6], "x": [5, 3], "label": [5]}
     shapes, _ = ws.InferShapesAndTypes([net], blob_dimensions=given)
-    assert shapes == given | {"o": [6, 4], "s": [5, 3], "loss": []}
+    assert shapes == {**given, "o": [6, 4], "s": [5, 3], "loss": []}
     kept = core.Net("kept")
     kept.ConstantFill([], "w", shape=[2], value=0.0)
     kept.WeightedSum(["w", "one", "unknown", "one"], "w")
@@ -224,7 +224,7 @@ def test_arguments_of_one_name_that_differ_are_refused() -> None:
 
 def test_workspaces_show_the_blobs_that_they_inherit() -> None:
     above = ws.C.Workspace()
-    above.create_blob("a").feed(np.float32([1, 2]))
+    above.create_blob("a").feed(np.array([1, 2], np.float32))
     below = ws.C.Workspace(above)
     assert list(below.blobs) == ["a"]
     np.testing.assert_array_equal(below.blobs["a"].fetch(), [1, 2])
