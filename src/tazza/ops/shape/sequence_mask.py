@@ -121,7 +121,7 @@ def sequence_mask_cost(op: OpView, X: TensorSpec, Y: TensorSpec, **others: Tenso
 def sequence_mask_gradient(g: GradientRequest) -> list[OperatorDef]:
     lengths = [g.lengths] if g.op.mode in COUNTED else []
     (made,) = g.emit("SequenceMask", [g.dY, *lengths], [g.dX], grad=1)
-    copied = [argument for argument in g.definition.arg if argument.name != "grad"]
+    copied = [argument for argument in g.definition.arg if argument.name != "grad" or argument.i]
     for place, argument in enumerate(copied):  # before its own, as Caffe2 has them
         made.arg.insert(place, argument)
     return [made]
