@@ -14,6 +14,7 @@ from tazza.operator import (
     SCHEMAS,
     OpSchema,
     anything,
+    beside,
     blob,
     each,
     ends,
@@ -97,4 +98,12 @@ def test_what_must_be_overwritten_need_not_be_there() -> None:
     with variadic(must_in_place={"B": "X"}) as made:
         assert must_overwrite(made.view(operator_def("TestInPlace", ["a"], ["b"])), 0) == ()
         with pytest.raises(SchemaError, match="output B = 'b' must be in place of input X = 'x'"):
+            made.view(operator_def("TestInPlace", ["a", "x"], ["b"]))
+
+
+def test_what_must_be_overwritten_beside_another_input() -> None:
+    with variadic(in_place={"B": "A"}, must_in_place={"B": beside("X", "A")}) as made:
+        assert must_overwrite(made.view(operator_def("TestInPlace", ["a"], ["b"])), 0) == ()
+        assert must_overwrite(made.view(operator_def("TestInPlace", ["a", "x"], ["a"])), 0) == (0,)
+        with pytest.raises(SchemaError, match="output B = 'b' must be in place of input A = 'a'"):
             made.view(operator_def("TestInPlace", ["a", "x"], ["b"]))

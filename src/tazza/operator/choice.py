@@ -24,7 +24,7 @@ from tazza.operator.view import OpView
 from tazza.registry import Registry
 from tazza.tensor import ROW_MAJOR, Layout, Opaque, TensorSpec
 from tazza.tensor.expression import Expression
-from tazza.tensor.offer import Asking, Offer, Unsupported, answered, kept, price_ns
+from tazza.tensor.offer import Asking, Offer, Unsupported, accepted, answered, price_ns
 from tazza.tensor.place import CPU_KIND
 
 
@@ -243,7 +243,7 @@ def _ask_invariant(
     whole = images.some(images.count, op, specs, plain) if images.count > 1 and may_take_all(kernel, op) else None
 
     def make() -> Answer:
-        launch, wanted = _with_layouts(kept(offer.run()), plain)
+        launch, wanted = _with_layouts(accepted(offer.run()), plain)
         try:
             layouts = images.layouts(op, wanted, one)
         except UnsupportedError as error:

@@ -58,7 +58,7 @@ def answered(ask: Callable[[], T]) -> T | Unsupported:
         return Unsupported(refusal.reason)  # without the frames that this one holds
 
 
-def kept(answer: T | Unsupported) -> T:
+def accepted(answer: T | Unsupported) -> T:
     """Return an answer that is no refusal.
 
     Raises:

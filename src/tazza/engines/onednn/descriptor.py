@@ -9,6 +9,8 @@ A float32 blob may also lie in a descriptor of a narrower type (see `narrow`), w
 The extents of an opaque descriptor need not be those of the blob: a kernel may see axes split (groups) or in another
 order. It brings them back with `permute` before it answers, so that what holds is: the descriptor's extents in
 row-major order are the blob's elements in row-major order.
+So who reads a blob asks `Descriptor.of`, which sees it in the blob's extents or refuses; who brings two extents
+together itself asks `seen_as_it_lies`.
 """
 
 from __future__ import annotations

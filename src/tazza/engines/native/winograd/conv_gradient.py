@@ -28,7 +28,7 @@ from tazza.ops.nn.conv import CONV2D_GRADIENT, CONV_GRADIENT
 from tazza.proto import OperatorDef
 from tazza.runtime.threads import thread_count
 from tazza.tensor import ROW_MAJOR, Layout, Strided, TensorSpec
-from tazza.tensor.offer import Offer, answered, kept
+from tazza.tensor.offer import Offer, accepted, answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def others_weights(
         return None
 
     def make() -> Part:
-        answer = kept(found[1].run())
+        answer = accepted(found[1].run())
         return Part(answer.launch, dict(answer.layouts)) if isinstance(answer, LaidOut) else Part(answer, {})
 
     return Offer(make, estimate_ns=found[1].estimate_ns)
